@@ -164,3 +164,32 @@ def test_from_the_demo_and_from_a_study(allbutone, people):
     # which runs, as another test shows
     assert hints_of(allbutone("demo")[1]) == [["allbutone", "risk", "demo/others.csv", "demo/release"]]
     assert follow(allbutone, "study", "mine.toml", "--out", "my study")[1:] == [["study", "show", "my study"]]
+
+
+def test_from_a_long_table_of_growth_to_its_report(allbutone, tmp_path, long_growth):
+    """Children measured at three ages, some of whom missed one: from a first look to the case."""
+    code, _, err = allbutone("synthesize", long_growth, "--out", "release")
+    assert code != 0
+    assert "declare person, visit and visits in a table file" in " ".join(err.split())
+    done = follow(allbutone, "describe", long_growth)
+    assert [command[0] for command in done][:2] == ["describe", "describe"]
+    assert {"synthesize", "risk", "report"} <= {command[0] for command in done}
+    table = (tmp_path / "release" / "dataset-001.csv").read_text().splitlines()
+    assert table[0] == '"who","age","sex","distance"'
+    assert len(table) == 1 + 30 * 3  # imputed: nobody misses a visit
+    assert not any("kid" in line for line in table)
+    assert "kid" in (tmp_path / "risk.csv").read_text()
+
+
+@pytest.fixture
+def long_growth(tmp_path):
+    """A distance that grows with age, simulated, of thirty children: rows of each at 8, 10 and 12 years."""
+    rng = np.random.default_rng(8)
+    lines = ["who,age,sex,distance"]
+    for child, (level, slope) in enumerate(rng.normal((22, 0.6), (2, 0.2), (30, 2))):
+        ages = [age for age in (8, 10, 12) if age == 8 or rng.random() < 0.9]
+        lines += [
+            f"kid{child},{age},{'fm'[child % 2]},{level + slope * (age - 8) + rng.normal():.1f}" for age in ages
+        ]
+    (tmp_path / "growth.csv").write_text("\n".join(lines) + "\n")
+    return "growth.csv"

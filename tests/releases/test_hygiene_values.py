@@ -8,6 +8,7 @@ import pytest
 
 import allbutone as abo
 from allbutone.releases.check import require_clean
+from allbutone.releases.check_files import DescribedRelease
 from allbutone.releases.check_values import (
     Table,
     Values,
@@ -168,10 +169,11 @@ def test_equal_rows_by_chance_are_none_of_the_tables():
     declared = {"columns": {"a": {"decimals": 0}, "b": {"decimals": 0, "low": -2.0}}}
     columns = abo.Schema.of(declared).columns
     drawn = pa.table({"a": rng.normal(0, 3, 400).round(), "b": np.maximum(rng.normal(0, 3, 400).round(), -2)})
-    real = table_beside(table, columns, (), abo.Schema())
+    real = table_beside(table, DescribedRelease({}, {}, columns, ()), abo.Schema())
     assert _equal_rows(Values.of_frame(drawn, columns), real) == 0
     fine = abo.Schema.of({"columns": {name: {"decimals": 3} for name in "ab"}}).columns
-    assert _equal_rows(Values.of_frame(table.slice(0, 5), fine), table_beside(table, fine, (), abo.Schema())) == 5
+    real = table_beside(table, DescribedRelease({}, {}, fine, ()), abo.Schema())
+    assert _equal_rows(Values.of_frame(table.slice(0, 5), fine), real) == 5
 
 
 def test_drawn_rows_are_never_found_to_be_in_an_order(rng):

@@ -129,9 +129,10 @@ def _show_plan(plan: Budget) -> None:
     """Show whose values are likeliest to be disclosed, what sets the limit, and what would allow more."""
     at, standing = max(plan.in_all, 1), plan.standing
     here, twice = plan.chances(at), plan.chances(2 * at)
-    names, first = standing.keys if standing and standing.keys else plan.rows, plan.places[:10]
+    records, first = plan.case.records, plan.places[:10]
+    names = standing.keys if standing and standing.keys else records.persons
     rows: list[list[Any]] = [[f"{names[place]}", f"{here[place]:.1%}", f"{twice[place]:.1%}"] for place in first]
-    who = "record" if standing and standing.keys else "row"
+    who = "record" if standing and standing.keys else "person" if len(records.people) else "row"
     headings = [who, f"disclosed by {at:,}{' in all' * bool(plan.before)}", f"by {2 * at:,}"]
     if plan.case.has_law:
         headings.append("leverage")

@@ -1,7 +1,8 @@
 """The commands that look and change nothing: at a table, at a release before it goes out, at a word."""
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -30,7 +31,8 @@ def describe(
     *,
     context: typer.Context,
     source: Annotated[
-        ask.TableOptions, ask.Offers(*ask.OF_FILE, "table_file", "rows_are_people", table=ask.TABLE_FILE)
+        ask.TableOptions,
+        ask.Offers(*ask.OF_FILE, "table_file", "rows_are_people", "person", "visit", table=ask.TABLE_FILE),
     ],
     out: Path | None = ask.option("Where to write a draft of a table file (.toml)."),
     force: ask.Force = False,
@@ -43,9 +45,11 @@ def describe(
         content,
         columns=source.chosen,
         drop=source.dropped,
-        schema=declared(source, content.column_names),
+        schema=declared(replace(source, person=None, visit=None), content.column_names),
         rows_are_people=source.rows_are_people,
         labels=labels_in(content),
+        person=source.person,
+        visit=source.visit,
     )
     if out is not None:
         require_distinct([out], [source.table, source.table_file])
@@ -64,7 +68,11 @@ def describe(
         terminal.propose(context, words, "describe", source.table, out="table.toml")
     else:
         words = "make a release with it" + gaps * " (or with --missing impute, to use the rows with gaps, too)"
-        options = {"table_file": out, "complete_cases": gaps, "out": "release"}
+        options: dict[str, Any] = {"table_file": out, "complete_cases": gaps, "out": "release"}
+        if found.seen is not None:  # who missed a visit would be left out
+            words = "make a release with it" + gaps * ", in which nobody misses a visit (keep: as many do as here)"
+            missing = "impute" if gaps else None
+            options |= {"complete_cases": False, "missing": missing, "person": None, "visit": None}
         terminal.propose(context, f"{words}:", "synthesize", source.table, **options)
     terminal.show_notes(found.notes)
 

@@ -149,6 +149,10 @@ class TableOptions:
     table_file: Path | None = option(
         "What is public of each column: scale, limits, decimals, prior. describe drafts it."
     )
+    person: str | None = option("The column that names people, where each has several rows; with --visit.")
+    visit: str | None = option("The column that tells which visit a row is, such as month.")
+    visits: list[str] | None = option("The visits that there are, known beforehand: 0,6,12.")
+    once: list[str] | None = option("A column that does not change within a person, or several, such as sex.")
     log: list[str] | None = option("A positive column to model on a log scale, or several separated by commas.")
     positive: list[str] | None = option("A column of which no value below 0 goes out, or several.")
     decimals: list[str] | None = option(
@@ -372,7 +376,8 @@ RULE = ("probability", "membership", "membership_odds")
 OF_RELEASE = "The columns of the table to use; those of the release by default. May be repeated."
 OF_FILE = ("table", "columns", "drop", "no_header", "encoding", "sheet", "missing_codes")
 OF_TABLE = (
-    *OF_FILE, "complete_cases", "drop_unusable", "rows_are_people", "table_file", "log", "positive", "decimals"
+    *OF_FILE, "complete_cases", "drop_unusable", "rows_are_people", "table_file", "person", "visit", "visits",
+    "once", "log", "positive", "decimals",
 )  # fmt: skip
 OF_ENGINE = ("engine", "from_table", "query")
 TableInMemory = Annotated[TableOptions, Offers(*OF_TABLE, table=TABLE_FILE)]

@@ -26,11 +26,12 @@ from allbutone.disclosure.rule import Rule
 from allbutone.disclosure.simulated_budget import CutShort
 from allbutone.figures.export import write_figure, write_images
 from allbutone.figures.style import titled
-from allbutone.reports.verdict import Dates, Verdict, value_lines, values_of
+from allbutone.reports.verdict import NOTHING, Verdict, value_lines, values_of
 from allbutone.support.errors import Cure, InputError
 from allbutone.support.text import fitted_widths, number
 from allbutone.tables.files import TableWriter
 from allbutone.tables.safe_io import fresh_file, fresh_files, require_distinct
+from allbutone.tables.schema import Schema
 
 
 class Prose(Console):
@@ -320,9 +321,9 @@ def show_verdict(verdict: Verdict) -> None:
 
 
 def show_values(
-    columns: dict[str, np.ndarray], rule: Rule, outside: Sequence[str] = (), dates: Dates | None = None
+    columns: dict[str, np.ndarray], rule: Rule, outside: Sequence[str] = (), schema: Schema = NOTHING
 ) -> None:
     """Print the values that are disclosed, or come closest to it."""
-    lines = value_lines(values_of(columns, rule, SHOWN, outside, dates))
+    lines = value_lines(values_of(columns, rule, SHOWN, outside, schema))
     rows = [list(line.values()) for line in lines]
     show("\nThe values closest to being disclosed", list(lines[0]), rows, words=("column", "adversary", "verdict"))

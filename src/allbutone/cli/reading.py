@@ -34,7 +34,9 @@ from allbutone.tables.safe_io import require_distinct, require_outside
 from allbutone.tables.schema import Schema
 
 # what says how a table is read, and how it is modelled: a release made before decides all of it
-HOW_READ = ("table_file", "log", "positive", "decimals", "drop", "drop_unusable")
+HOW_READ = (
+    "table_file", "person", "visit", "visits", "once", "log", "positive", "decimals", "drop", "drop_unusable"
+)  # fmt: skip
 HOW_MODELLED = ("prior", "model", "classes", "keep", "cells", "cell_weight", "missing")
 
 
@@ -109,6 +111,8 @@ def read(
     content, names = _opened(source)
     if like is None and ledger and not asked:
         like, notes = _made_before(ledger, names)
+    schema = declared(source, names, like)
+    names = with_visits(names, schema)
     columns, missing = source.chosen, model.missing or REFUSE
     if like is not None:
         columns = columns_of(like, names, source)
@@ -116,7 +120,7 @@ def read(
     how: dict[str, Any] = {
         "columns": columns,
         "drop": source.dropped,
-        "schema": declared(source, names, like),
+        "schema": schema,
         "complete_cases": source.complete_cases,
         "drop_unusable": source.drop_unusable,
         "rows_are_people": source.rows_are_people or like is not None,
@@ -169,11 +173,13 @@ def records_like(source: TableOptions, release: Released) -> Records | LazyRecor
         # values that pass the limits were brought in when it was made
         how = reading_of(release) | {"schema": without_limits(release.schema)}
         return Records.of(content, **how)
+    schema = declared(source, names, release)
+    names = with_visits(names, schema)
     columns, drop = source.chosen, named_columns(source.drop, names)
     if not columns and set(drop).isdisjoint(release.released_order):  # what is left out has no part in the release
         columns, drop = columns_of(release, names, source), []
     how = reading_of(release)
-    how |= {"columns": columns, "drop": drop or None, "schema": declared(source, names, release)}
+    how |= {"columns": columns, "drop": drop or None, "schema": schema}
     gaps = how.pop("gaps", False)
     if source.stays:
         return LazyRecords.of(content, **how, complete_cases=source.complete_cases)
@@ -184,7 +190,7 @@ def records_like(source: TableOptions, release: Released) -> Records | LazyRecor
 def require_columns(source: TableOptions, release: Released) -> None:
     """Refuse a table, wherever it lies, that lacks a column of the release."""
     if source.stays:
-        columns_of(release, _opened(source)[1], source)
+        columns_of(release, with_visits(_opened(source)[1], release.schema), source)
     else:
         records_like(source, release)
 
@@ -205,8 +211,11 @@ def _made_before(ledger: Ledger, names: Sequence[str]) -> tuple[Release | None, 
     """Return the last release of the table by its ledger, and a sentence: the table is read as that was made."""
     for entry in reversed(ledger.counted):
         folder = ledger.folder_of(entry)
-        if entry.guarantee is None and is_release(folder) and set(entry.columns) <= set(names):
-            return load_release(folder), (
+        if entry.guarantee is not None or not is_release(folder):
+            continue
+        release = load_release(folder)
+        if set(release.order) <= set(with_visits(names, release.schema)):
+            return release, (
                 f"Read as release {entry.number} of the ledger was made: its columns, scales, limits, model and "
                 "prior. --table-file, --columns, --drop or --prior would read it anew.",
             )
@@ -253,13 +262,32 @@ def mechanism_prior(model: ModelOptions, records: Records | LazyRecords, release
 def declared(source: TableOptions, names: list[str], like: Released | None = None) -> Schema:
     """Return what the table file, or a release, and the short options declare of the columns."""
     schema = Schema.of(source.table_file) if like is None else like.schema
+    if like is None:
+        once = named_columns(source.once, names)
+        schema = schema.with_visits(source.person, source.visit, _times(source.visits), once)
     log, positive = named_columns(source.log, names), named_columns(source.positive, names)
     return schema.adjusted(log, positive, _decimals(source.decimals, names), _codes(source.missing_codes))
+
+
+def with_visits(names: Sequence[str], schema: Schema) -> list[str]:
+    """Return the names by which columns of a table can be called: of a long one, those at visits, too."""
+    if schema.visits is None:
+        return list(names)
+    return list(dict.fromkeys([*names, *(each for name in names for each in schema.visits.names(name))]))
 
 
 def named_columns(asked: Sequence[str] | None, names: Sequence[str]) -> list[str]:
     """Return the columns that an option names, one at a time or several between commas."""
     return [names[place] for place in choose(list(names), asked, None)] if asked else []
+
+
+def _times(asked: Sequence[str] | None) -> list[float | str]:
+    """Read --visits: numbers, or texts."""
+    texts = split_names(asked, set()) if asked else []
+    try:
+        return [float(text) for text in texts]
+    except ValueError:
+        return list(texts)
 
 
 def _decimals(asked: Sequence[str] | None, names: list[str]) -> dict[str, int]:

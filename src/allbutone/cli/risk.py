@@ -145,14 +145,14 @@ def risk(
             save(judged.columns)
         save(None, *_figures(judged, rule))
     outside = judged.records.schema.known if attack.adversary.all_but_one_value else ()
-    verdict = verdict_of(judged.columns, rule, judged.among, judged.luck, outside, judged.records.schema.dates)
+    verdict = verdict_of(judged.columns, rule, judged.among, judged.luck, outside, judged.records.schema)
     verdict = replace(verdict, attempts=judged.attempts)
     chosen = _selection(asked, judged) if verdict.passed and not verdict.may_go_out else None
     terminal.show_verdict(verdict)
     reading.show_together(judged.together)
     if chosen and chosen.tells:
         terminal.say(f"{chosen.in_words}\n")
-    terminal.show_values(judged.columns, rule, outside, verdict.dates)
+    terminal.show_values(judged.columns, rule, outside, verdict.schema)
     if judged.who:
         terminal.say(judged.who)
     terminal.show_files(out)

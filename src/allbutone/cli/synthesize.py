@@ -330,6 +330,11 @@ def _show_dataset(what: str, first: Records) -> None:
     shape = "from lowest to highest" + ", or levels" * any(each.has_levels for each in schema.released_columns)
     headings = ("column", "mean", "SD", shape)
     terminal.show(f"{what}: the first synthetic dataset", headings, lines, words=("column", shape))
+    if (visits := schema.visits) is not None:
+        terminal.say(
+            f"Written as it came, a row for each visit of a person: {listed(schema.file_columns)}. People are "
+            f"numbered anew ({visits.person} 1, 2, 3, …)."
+        )
     if derived := [f"{column.name} ({column.in_words})" for column in schema.derived]:
         terminal.say(f"Computed again in every row, and no part of the model: {listed(derived)}.")
 
@@ -401,6 +406,7 @@ def _public(mechanism: Mechanism) -> str:
             "these of everyone: keep only what is public anyway.\n"
         )
     names = "the names of all columns" + (" and levels" if mechanism.sizes else "")
+    names += ", which visits there are" if mechanism.schema.visits is not None else ""
     return f"{kept}Public with the release: {names}, the model and its prior."
 
 

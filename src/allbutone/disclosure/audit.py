@@ -26,6 +26,7 @@ from allbutone.support.errors import Cure, InputError, describe_value
 from allbutone.support.parallel import in_parallel
 from allbutone.support.text import joined, listed
 from allbutone.tables.files import read_table
+from allbutone.tables.long_tables import widen
 from allbutone.tables.names import names_of
 from allbutone.tables.records import Records
 
@@ -157,6 +158,8 @@ def _rows(records: Records, synthetic: Any) -> Float[np.ndarray, "rows p"]:
         synthetic = read_table(Path(synthetic))
     elif isinstance(synthetic, Records):
         synthetic = synthetic.to_frame()
+    if records.schema.visits is not None:
+        synthetic = widen(synthetic, records.schema, records.columns).table
     if absent := [name for name in records.columns if name not in names_of(synthetic)]:
         raise InputError(
             f"the synthetic table has no {listed(absent)}",

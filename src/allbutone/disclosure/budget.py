@@ -182,7 +182,8 @@ class Budget(ShowsItself):
             "no value of anyone, and nobody’s membership," if self.case.judges_membership else "no value of anyone"
         )
         reason = f"if {nothing} is to be disclosed (95\u00a0% sure){self._of_all}"
-        who = f"{self.limiting_column} of {self.limiting_record} sets the limit{self._though_alone}"
+        column = self.case.records.schema.told_as(self.limiting_column)
+        who = f"{column} of {self.limiting_record} sets the limit{self._though_alone}"
         cut = " This was cut short: more may be allowed than was tried."
         return (
             f"{verdict} {reason}; {who}.{self._as_drawn}{cut * bool(self.simulated and self.simulated.cut_short)}"
@@ -403,11 +404,11 @@ class Budget(ShowsItself):
         """
         at, test = max(self.in_all, 1), self.membership_test or BestTest.unknown(len(self.rows), ALARMS)
         keys = {"key": np.array(self.standing.keys)} if self.standing and self.standing.keys else {}
+        keys = self.case.records.named | keys
         chances = {f"chance_at_{each}": self.chances(each) for each in (at, 2 * at)}
         if not self.case.has_law:
-            return {"row": self.rows, **chances}
+            return keys | chances
         return {
-            "row": self.rows,
             **keys,
             "leverage": self.leverage,
             **chances,
@@ -592,16 +593,16 @@ def changes_of(case: Case, place: int, column: str, others: Sequence[int]) -> It
     fewest = records.values.shape[1] + 2 if case.mechanism.require_prior().is_flat else 3
     for places in dict.fromkeys(((place,), tuple(sorted({place, *others})))):
         if len(records.rows) - len(places) >= fewest:
-            numbers = joined([f"{records.rows[each]}" for each in places])
+            numbers = joined([f"{records.persons[each]}" for each in places])
+            word = f"person{'s' * (len(places) > 1)}" if len(records.people) else f"row{'s' * (len(places) > 1)}"
             left = records.take(np.delete(np.arange(len(records.rows)), places))
-            yield Alternative(
-                f"leave row{'s' * (len(places) > 1)} {numbers} out", 0, case=replace(case, records=left)
-            )
+            yield Alternative(f"leave {word} {numbers} out", 0, case=replace(case, records=left))
     if column == MEMBERSHIP:  # which all columns tell, first the one in which the record stands out most
         column = case._farthest(place)
     for names in dict.fromkeys(((column,), records.categories.columns)):
         if names and set(case.mechanism.measurements) - {*names}:
-            words = f"leave the column{'s' * (len(names) > 1)} {joined(names)} out"
+            told = joined([records.schema.told_as(name) for name in names])
+            words = f"leave the column{'s' * (len(names) > 1)} {told} out"
             fewer, mechanism = _without(names, records, case.mechanism)
             less = replace(case, records=fewer, mechanism=mechanism)
             yield Alternative(words, 0, drop=names[0] if len(names) == 1 else None, case=less)
@@ -619,9 +620,9 @@ def _without(names: Sequence[str], records: Records, mechanism: Mechanism) -> tu
 
 def _explained(one: Alternative, every: list[Alternative]) -> Alternative:
     """Say why leaving more people out may allow less."""
-    if not one.change.startswith("leave rows"):
+    if not one.change.startswith(("leave rows ", "leave persons ")):
         return one
-    alone = next((each for each in every if each.change.startswith("leave row ")), None)
+    alone = next((each for each in every if each.change.startswith(("leave row ", "leave person "))), None)
     if alone is None or one.datasets >= alone.datasets:
         return one
     return replace(one, why="the others then vary less, so that those who come next stand out more")
@@ -638,7 +639,7 @@ def _stronger(records: Records, prior: NIW) -> NIW:
 def _named(records: Records, standing: StandingOut | None, place: int) -> str:
     """Say who somebody is: by the key, where there is one, or by the row."""
     if standing is None:
-        return f"row {records.rows[place]}"
+        return records.who(place)
     if standing.keys:
         return f"record {standing.keys[place]}"
     return "the record of the highest leverage" if place == 0 else f"the record of rank {place + 1} by leverage"
@@ -655,5 +656,6 @@ def _mechanism(records: Any, prior: AnyPrior | None, how: dict[str, Any]) -> Mec
         raise InputError(
             f"{people} rows are too few for {counted(len(records.columns), 'column')} without a prior",
             "give a prior from public knowledge",
+            *records.schema.fewer_columns,
         )
     return Mechanism.of_measurements(schema, normal)

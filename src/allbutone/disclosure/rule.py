@@ -382,7 +382,7 @@ def require_free_names(names: Sequence[str]) -> None:
 def with_verdicts(records: Records, rule: Rule | None, *parts: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Put the columns of a risk table together, each person's verdict first."""
     found = {name: column for part in parts for name, column in part.items()}
-    return {"row": records.rows, **(rule or Rule()).judge(found), **found}
+    return {**records.named, **(rule or Rule()).judge(found), **found}
 
 
 def tolerances(
@@ -470,7 +470,9 @@ class JudgedPeople:
 
 
 def called(found: Mapping[str, np.ndarray]) -> tuple[str, np.ndarray]:
-    """Return what each person is known by, after the word for it: a record's key where there is one, or a row."""
+    """Return what each person is known by, after the word for it: a name, a record's key, or else a row."""
+    if "person" in found:
+        return "person", found["person"]
     return ("record", found["key"]) if "key" in found else ("row", found["row"])
 
 

@@ -21,12 +21,14 @@ NEXT_TO_NOTHING = 0.005  # a share so small that no other value gains by it
 class Selection:
     """How probable the values are of which a release would have failed, were they a person's own.
 
-    row: the person, counted from 1. share: q, by the adversary's posterior; error: its standard error.
+    row: the person, counted from 1; called: what the table calls them. share: q, by the adversary's posterior;
+    error: its standard error.
     """
 
     row: int
     share: float
     error: float
+    called: str = ""
 
     @property
     def gain(self) -> float:
@@ -41,8 +43,9 @@ class Selection:
     @property
     def in_words(self) -> str:
         """What the adversary can exclude because it was given out."""
+        whose = self.called or f"row {self.row}"
         return (
-            f"Of the values that row {self.row} may have by this release, it would have failed for "
+            f"Of the values that {whose} may have by this release, it would have failed for "
             f"{self.share:.1%} (standard error {100 * self.error:.1f} points): who knows that it was given "
             "out because it passed excludes these, and every other becomes up to "
             f"{self.gain:.2f} times as probable, and more if it was drawn until one passed."
@@ -100,4 +103,4 @@ def would_have_failed(
     weights /= weights.sum()
     share = float(weights @ failed)
     error = float(np.sqrt(np.sum((weights * (failed - share)) ** 2)))
-    return Selection(int(records.rows[place]), share, error)
+    return Selection(int(records.rows[place]), share, error, records.who(place))

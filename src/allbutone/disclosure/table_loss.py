@@ -110,7 +110,7 @@ def privacy(
         how = {"cells": cells, "cell_weight": cell_weight, "keep": keep, "missing": missing}
         mechanism = Synthesizer(prior, **how).fit(records).mechanism  # type: ignore[arg-type]
         losses = RecordLosses.of(records, mechanism, np.random.default_rng(rng))
-        columns = {"row": records.rows} | losses.columns(*released, delta_of(delta, people), ALARMS)
+        columns = records.named | losses.columns(*released, delta_of(delta, people), ALARMS)
     else:
         columns = _by_leverage(records, people, prior, released, delta)
     return nw.from_dict(columns, backend=records.backend).to_native()  # type: ignore[arg-type]
@@ -132,14 +132,12 @@ def _by_leverage(
             Cure("use fewer columns", "drop"),
         )
     if isinstance(records, Records):
-        numbers, leverage = records.rows, leverages(records.values, given)
+        named, leverage = records.named, leverages(records.values, given)
     else:
-        numbers, leverage = np.arange(1, people + 1), _leverages(records, given)
+        named, leverage = {"row": np.arange(1, people + 1)}, _leverages(records, given)
     count, rows = released
     loss = PrivacyLoss(ExposureLaw.of(given, people, rows), count, delta_of(delta, people))
-    return (
-        {"row": numbers, "leverage": leverage} | loss.columns(leverage) | loss.best_test(leverage, ALARMS).columns
-    )
+    return named | {"leverage": leverage} | loss.columns(leverage) | loss.best_test(leverage, ALARMS).columns
 
 
 def _leverages(records: LazyRecords, prior: NIW) -> Float[np.ndarray, " n"]:

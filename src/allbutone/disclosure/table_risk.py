@@ -1,6 +1,6 @@
 """Risk of a whole table, read once or in blocks from where it stays, and how it falls with what is lacking."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any
@@ -27,19 +27,19 @@ from allbutone.releases.mechanism import REFUSE, Mechanism
 from allbutone.releases.release import Release, reading_of
 from allbutone.releases.several import Released
 from allbutone.support.errors import InputError
-from allbutone.tables.dates import Calendar
 from allbutone.tables.engines.lazy_records import BLOCK_ROWS, LazyRecords, is_lazy
 from allbutone.tables.records import Records
+from allbutone.tables.schema import Schema
 
 
 @dataclass(frozen=True, eq=False)
 class TableRisk:
-    """The columns of `risk`, the dataframe library that the table came in, what people outside can know, dates."""
+    """The columns of `risk`, the dataframe library that the table came in, what people outside can know, schema."""
 
     columns: dict[str, np.ndarray]
     library: Any
     outside: tuple[str, ...]
-    dates: Mapping[str, Calendar]
+    schema: Schema
 
 
 def risk_of_table(
@@ -62,7 +62,7 @@ def risk_of_table(
         columns = risk_columns(read, released, adversary, **asked)
     library = read.library if isinstance(read, LazyRecords) else read.backend
     outside = read.schema.known if adversary.all_but_one_value else ()
-    return TableRisk(columns, library, outside, read.schema.dates)
+    return TableRisk(columns, library, outside, read.schema)
 
 
 # ------------------------------------------------------------------------------------------- in an engine

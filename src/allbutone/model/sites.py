@@ -214,6 +214,8 @@ def moments_of_site(
     """
     if records.categories.columns:
         raise InputError("moments are for tables of measurements", "leave the categories out")
+    if records.schema.visits is not None:
+        raise InputError("moments of sites do not take visits: people with several rows", "give one row a person")
     moments = Moments.of(getattr(records, "values", records))
     p = len(records.columns)
     fewest = max(FEWEST, FEWEST_EACH * p)

@@ -1,7 +1,7 @@
 """Whether a release holds only what may be released: all of it looked at as an adversary would."""
 
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -42,10 +42,11 @@ from allbutone.releases.description import (
     MANIFEST,
     PARAMETERS,
 )
-from allbutone.releases.mechanism import KEEP_GAPS
+from allbutone.releases.mechanism import KEEP_GAPS, declared_in
 from allbutone.support.errors import InputError
 from allbutone.support.text import ShowsItself, counted
-from allbutone.tables.column import CATEGORY, Column
+from allbutone.tables.column import CATEGORY
+from allbutone.tables.long_tables import widen
 from allbutone.tables.safe_io import parse, read_text
 from allbutone.tables.schema import Schema
 
@@ -136,7 +137,7 @@ def require_clean(folder: Path) -> None:
     found, release = _described(folder, parameters=False)
     if release is not None:
         for name in release.datasets:
-            found += form_findings(folder / name, release.columns)
+            found += form_findings(folder / name, release.in_files)
     ReleaseCheck(merged(found), "").require_clean()
 
 
@@ -155,7 +156,7 @@ def _described(folder: Path, *, parameters: bool = True) -> tuple[list[Flaw], De
         return [Flaw(MANIFEST, "it is not the description of a release")], None
     found = list(content_findings(folder, files))
     try:
-        schema = Schema.of_entries({"columns": rebuilt(content).get("declared", {})}, MANIFEST)
+        schema = declared_in(rebuilt(content), MANIFEST)
     except InputError as error:
         return [Flaw(MANIFEST, f"it is not the description of a release ({error.problem})"), *found], None
     found += manifest_findings(text, content)
@@ -179,15 +180,15 @@ class _Terms:
     schema: Schema
     people_confidential: bool
 
-    def table_for(self, columns: Sequence[Column], kept: Sequence[str]) -> Table | None:
-        return None if self.table is None else table_beside(self.table, columns, kept, self.schema)
+    def table_for(self, release: DescribedRelease) -> Table | None:
+        return None if self.table is None else table_beside(self.table, release, self.schema)
 
 
 def _check_folder(folder: Path, name: str, terms: _Terms) -> ReleaseCheck:
     found, release = _described(folder)
     if release is None:
         return ReleaseCheck(merged(found), "its files")
-    table = terms.table_for(release.columns, release.not_drawn)
+    table = terms.table_for(release)
     rows, measured = [], []
     for each in release.datasets:
         more, count, data = _dataset_findings(folder / each, release, table)
@@ -217,10 +218,13 @@ def _check_folder(folder: Path, name: str, terms: _Terms) -> ReleaseCheck:
 
 def _check_file(path: Path, terms: _Terms) -> ReleaseCheck:
     """Check one dataset by itself."""
-    columns = columns_in(path)
+    columns, schema = columns_in(path), Schema()
     names = [column.name for column in columns]
-    release = DescribedRelease({"columns": names, "missing": KEEP_GAPS}, {}, columns, (path.name,))
-    table = terms.table_for(columns, ())
+    if (visits := terms.schema.visits) is not None:
+        columns = visits.widened([each for each in columns if each.name not in (visits.person, visits.visit)])
+        schema = Schema(columns, visits=visits)
+    release = DescribedRelease({"columns": names, "missing": KEEP_GAPS}, {}, columns, (path.name,), schema)
+    table = terms.table_for(release)
     found = list(name_findings(names, path.name))
     found += attribute_findings(path)
     more, rows, _ = _dataset_findings(path, release, table)
@@ -238,11 +242,20 @@ def _dataset_findings(
     path: Path, release: DescribedRelease, table: Table | None
 ) -> tuple[list[Flaw], int, Values | None]:
     """Return what is wrong with one file of a dataset, how many rows it has, and its values where it has such."""
-    found = list(form_findings(path, release.columns))
-    frame, more = read_values(path, release.columns)
+    found = list(form_findings(path, release.in_files))
+    frame, more = read_values(path, release.in_files)
     found += more
-    if frame is None or frame.column_names != [column.name for column in release.columns]:
+    if frame is None or frame.column_names != [column.name for column in release.in_files]:
         return found, 0 if frame is None else frame.num_rows, None
+    if (visits := release.schema.visits) is not None:
+        try:
+            long = widen(frame, release.schema, [column.name for column in release.columns])
+        except InputError as error:
+            return [*found, Flaw(path.name, f"it is no table of visits: {error.problem}")], 0, None
+        if not np.array_equal(long.people, np.arange(1, len(long.people) + 1)):
+            problem = f"{visits.person!r} does not number people 1, 2, 3, …, as new ones are numbered"
+            found.append(Flaw(path.name, f"{problem}: identifiers of the table may never go out"))
+        frame = long.table
     try:
         data = Values.of_frame(frame, release.columns)
     except (ValueError, TypeError):

@@ -80,6 +80,11 @@ class DescribedRelease:
         return (*self.kept, *self.derived)
 
     @property
+    def in_files(self) -> tuple[Column, ...]:
+        """The columns of its files: of a long table those, the person and the visit among them."""
+        return self.columns if self.schema.visits is None else self.schema.visits.as_written(self.columns)
+
+    @property
     def gaps(self) -> bool:
         """Whether synthetic values may be missing."""
         return self.content.get("missing") == KEEP_GAPS

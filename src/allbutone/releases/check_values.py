@@ -27,6 +27,7 @@ from allbutone.support.text import counted, listed
 from allbutone.tables.admission import row_prints
 from allbutone.tables.column import CATEGORY, Column, Scale, level_name
 from allbutone.tables.files import read_table
+from allbutone.tables.long_tables import widen
 from allbutone.tables.look import look_at_column
 from allbutone.tables.names import chosen_frame
 from allbutone.tables.records import Records
@@ -317,13 +318,15 @@ def _shares_squared(values: Float[np.ndarray, " n"]) -> float:
 # The confidential table as a release is compared with it: read as it is, in the release's columns.
 
 
-def table_beside(given: Any, columns: Sequence[Column], kept: Sequence[str], schema: Schema) -> Table:
+def table_beside(given: Any, release: DescribedRelease, schema: Schema) -> Table:
     """Read the release's columns of a table, and the texts of all its columns.
 
     `schema`: what a table file declares; the levels that it lists were public before.
     """
-    content = _content(given)
-    frame = chosen_frame(content, [column.name for column in columns], None)
+    content, columns = _content(given), release.columns
+    names = [column.name for column in columns]
+    here = content if release.schema.visits is None else widen(content, release.schema, names).table
+    frame = chosen_frame(here, names, None)
     parts = [np.zeros((len(frame), 0))]
     for column in columns:
         if column.kind == CATEGORY:
@@ -333,8 +336,8 @@ def table_beside(given: Any, columns: Sequence[Column], kept: Sequence[str], sch
         if len(look.numbers) != len(frame):
             raise InputError(f"{column.name!r} {look.problem}", "give the table that the release was made from")
         parts.append(look.numbers[:, None])
-    public = [column.name for column in schema.categories if column.levels]
-    return Table(Values(tuple(columns), np.hstack(parts)), _texts(content), tuple(kept), tuple(public))
+    public = [column.name for column in schema.widened().categories if column.levels]
+    return Table(Values(tuple(columns), np.hstack(parts)), _texts(content), release.not_drawn, tuple(public))
 
 
 def _content(given: Any) -> Any:

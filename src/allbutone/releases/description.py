@@ -157,10 +157,10 @@ def write_datasets(
     digits = max(3, len(str(len(rows))))
     files: list[list[str]] = [[] for _ in rows]
     for (number, part), group in groupby(_in_parts(blocks, format), key=itemgetter(0)):
-        within = f".part-{part + 1:04d}" if format == "parquet" and rows[number] > PART_ROWS else ""
+        most = rows[number] * mechanism.schema.rows_each
+        within = f".part-{part + 1:04d}" if format == "parquet" and most > PART_ROWS else ""
         files[number].append(f"dataset-{number + 1:0{digits}d}{within}.{format}")
-        as_arrow = mechanism.categories or not mechanism.schema.as_drawn
-        with TableWriter(work / files[number][-1], None if as_arrow else mechanism.order) as writer:
+        with TableWriter(work / files[number][-1], None if mechanism.writes_arrow else mechanism.order) as writer:
             for _, block in group:
                 writer.write(block)
     sizes = {"datasets": len(rows), "rows": list(rows), "files": [name for names in files for name in names]}

@@ -98,16 +98,21 @@ def _blocks(release: Release) -> Iterator[tuple[int, Any]]:
     for number, dataset in enumerate(release.tables):
         if release.mechanism.is_normal:
             for start in range(0, len(dataset.natural), room):
-                yield number, _as_written(release.mechanism, dataset.natural[start : start + room])
+                yield number, _as_written(release.mechanism, dataset.natural[start : start + room], start)
         else:  # levels by name
             yield number, dataset.to_frame("pyarrow", released=True).replace_schema_metadata(None)
 
 
-def _as_written(mechanism: Mechanism, block: np.ndarray) -> Any:
-    """Return measurements as they are written: dates as such, with what is computed, where anything is."""
-    if mechanism.schema.as_drawn:
+def _as_written(mechanism: Mechanism, block: np.ndarray, before: int) -> Any:
+    """Return measurements as they are written: dates as such, with what is computed, and a row a visit.
+
+    before: how many people of the dataset came in earlier blocks.
+    """
+    if not mechanism.writes_arrow:
         return block
-    return mechanism.table(block).to_frame("pyarrow").replace_schema_metadata(None)
+    table = mechanism.table(block)
+    vars(table)["rows"] = table.rows + before  # which number the people of a long table
+    return table.to_frame("pyarrow").replace_schema_metadata(None)
 
 
 def synthesize_to_folder(
@@ -130,9 +135,11 @@ def synthesize_to_folder(
     declared = mechanism.schema
 
     def released() -> Iterator[tuple[int, np.ndarray]]:
+        written = [0] * len(rows)
         for number, drawn in stream_datasets(posterior, rows, rng):
             block = declared.released(drawn)
-            yield number, _as_written(mechanism, block)
+            yield number, _as_written(mechanism, block, written[number])
+            written[number] += len(block)
             watch(declared.to_natural(drawn), block)
 
     with _release_folder(folder, force, finished) as work:
@@ -200,13 +207,18 @@ def _read_dataset(folder: Path, names: Sequence[Any], rows: Any, mechanism: Mech
         raise InputError(f"names a file outside its folder: {outside[0]!r:.60}", where=str(folder / MANIFEST))
     parts = [read_table(folder / name, delimiter=",") for name in names]
     content = pa.concat_tables(parts) if len(parts) > 1 else parts[0]
-    columns = mechanism.schema.released_order
-    if content.column_names != list(columns) or content.num_rows != rows:
+    schema, found = mechanism.schema, content.num_rows
+    # in a long table each person may have several rows
+    fits = content.column_names == list(schema.file_columns) and (schema.visits is not None or found == rows)
+    if fits:
+        table = Records.of_synthetic(content, schema, gaps=mechanism.missing == KEEP_GAPS)
+        found = len(table.values)
+    if not fits or found != rows:
         raise InputError(
-            f"{folder / names[0]} holds {content.num_rows} rows of {', '.join(content.column_names)}; {MANIFEST} "
-            f"says {rows} rows of {', '.join(columns)}"
+            f"{folder / names[0]} holds {found} rows of {', '.join(content.column_names)}; {MANIFEST} "
+            f"says {rows} rows of {', '.join(schema.file_columns)}"
         )
-    return Records.of_synthetic(content, mechanism.schema, gaps=mechanism.missing == KEEP_GAPS)
+    return table
 
 
 def _check_parameters(parameters: Parameters, mechanism: Mechanism) -> None:

@@ -19,6 +19,7 @@ from allbutone.support.errors import Cure, InputError, count_of
 from allbutone.tables.categories import Categories, require_few_cells
 from allbutone.tables.records import Records
 from allbutone.tables.schema import Schema
+from allbutone.tables.visits import KEYS as VISITS
 
 REFUSE, IMPUTE, KEEP_GAPS = "refuse", "impute", "keep"
 NORMAL, GENERAL_LOCATION, CLASSES = "normal", "general location", "classes"
@@ -167,6 +168,11 @@ class Mechanism:
     def kept_categories(self) -> tuple[int, ...]:
         """The positions, among the categories, of those that are kept."""
         return tuple(place for place, name in enumerate(self.categories) if name in self.keep)
+
+    @property
+    def writes_arrow(self) -> bool:
+        """Whether files hold more than an array of measurements has: levels, dates, a row a visit, say."""
+        return bool(self.categories or not self.schema.as_drawn or self.schema.visits is not None)
 
     @cached_property
     def class_model(self) -> ClassModel:
@@ -323,14 +329,15 @@ class Mechanism:
 
     @property
     def _layout(self) -> dict[str, Any]:
-        """All columns in the order in which they go out, where some are computed from others."""
-        return {"layout": list(self.schema.released_order)} if self.schema.derived else {}
+        """All columns in the order in which they go out, where some are computed from others, and the visits."""
+        visits = self.schema.visits.entries() if self.schema.visits is not None else {}
+        return ({"layout": list(self.schema.released_order)} if self.schema.derived else {}) | visits
 
     @classmethod
     def of_entries(cls, entries: Mapping[str, Any], where: str) -> "Mechanism":
         """Read what `entries` wrote."""
         order = _names(entries["columns"])
-        declared = Schema.of_entries({"columns": entries.get("declared", {})}, where)
+        declared = declared_in(entries, where)
         # the table was checked against its formulas when the model was fitted
         derived = tuple(replace(column, replaces=True) for column in declared.derived)
         schema = replace(declared, derived=derived, layout=_names(entries.get("layout", ()))).for_columns(order)
@@ -358,6 +365,12 @@ class Mechanism:
             for each in (self, other)
         ]
         return alike[0] == alike[1] and _same_prior(self.normal, other.normal)
+
+
+def declared_in(entries: Mapping[str, Any], where: str) -> Schema:
+    """Return what the entries of a release.json declare of its columns and visits."""
+    visits = {key: entries[key] for key in VISITS if key in entries}
+    return Schema.of_entries({"columns": entries.get("declared", {}), **visits}, where)
 
 
 class MadeByMechanism:

@@ -29,7 +29,7 @@ from allbutone.support.errors import Cure, InputError, require_memory
 from allbutone.support.parallel import one_thread
 from allbutone.support.text import listed
 from allbutone.tables.records import Records
-from allbutone.tables.schema import Schema
+from allbutone.tables.schema import Schema, refuse_derived
 
 # The posterior that knows of the noise: exact moments given noisy ones, then the model's parameters given those.
 #
@@ -398,6 +398,7 @@ def read_private(table: Any, schema: Any, **how_to_read: Any) -> tuple[Records, 
                 "prepare the table before, by rules that are fixed beforehand",
             )
     if isinstance(table, Records):
+        refuse_derived(table.schema, "a guarantee", "draw without one")
         _require_as_it_came(table, schema)
     given = table.schema if isinstance(table, Records) and schema is None else Schema.of(schema)
     how_to_read["categories"] = bool(given.categories)

@@ -172,7 +172,7 @@ class Synthesizer(ShowsItself):
                 f"{people} rows are too few for {counted(columns, 'measurement')} without a prior: at least "
                 f"{columns + 2} are needed",
                 Cure("give a prior from public knowledge", "prior"),
-                Cure("use fewer columns", "columns"),
+                *records.schema.fewer_columns,
             )
         with one_thread():
             self._fitted = _fit(records, mechanism)

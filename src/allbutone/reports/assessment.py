@@ -123,7 +123,7 @@ class Assessment:
             self.rule,
             luck=self.budget.luck,
             outside=self.records.schema.known,
-            dates=self.records.schema.dates,
+            schema=self.records.schema,
         )
         return replace(verdict, attempts=attempts)
 

@@ -65,7 +65,7 @@ class GuaranteedCase:
     @cached_property
     def verdict(self) -> Verdict:
         """What the rule says of this very release, whatever is guaranteed."""
-        return verdict_of(self.risk, self.rule, outside=self.records.schema.known, dates=self.records.schema.dates)
+        return verdict_of(self.risk, self.rule, outside=self.records.schema.known, schema=self.records.schema)
 
     @cached_property
     def findings(self) -> list[Finding]:

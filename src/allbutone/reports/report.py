@@ -101,7 +101,7 @@ def confidential_report(
         impact=impact_sentences(assessment, planned),
         answers=ANSWERS,
         exposed=[
-            {word: str(keys[place]) if word == "record" else keys[place]}
+            {word: keys[place] if word == "row" else str(keys[place])}
             | {name: risk[name][place] for name in MEASURES if name in risk}
             for place in order[: min(SHOWN, disclosed + CLOSEST)]
         ],
@@ -116,7 +116,7 @@ def confidential_report(
 
 def _lines(risk: Mapping[str, np.ndarray], rule: Rule, verdict: Verdict) -> list[dict[str, object]]:
     """Return the table of disclosed values and of those closest to it: no more of these, which are much alike."""
-    values = values_of(risk, rule, SHOWN + CLOSEST, verdict.outside, verdict.dates)
+    values = values_of(risk, rule, SHOWN + CLOSEST, verdict.outside, verdict.schema)
     disclosed, others = ([value for value in values if value.disclosed is so] for so in (True, False))
     return value_lines(disclosed[:SHOWN] + others[:CLOSEST])
 

@@ -1,7 +1,7 @@
 """The risk as a table of numbers that knows what it says: the verdict, who comes closest, and their picture."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -13,9 +13,10 @@ from allbutone.disclosure.measures import RADIUS
 from allbutone.disclosure.rule import Rule, ToldValues
 from allbutone.disclosure.table_risk import risk_of_table
 from allbutone.releases.folder import AnyRelease
-from allbutone.reports.verdict import Dates, Verdict, value_lines, values_at, verdict_of
+from allbutone.reports.verdict import NOTHING, Verdict, value_lines, values_at, verdict_of
 from allbutone.support.devices import HERE
 from allbutone.support.text import ShowsItself
+from allbutone.tables.schema import Schema
 
 SHOWN = 5  # people who come closest
 
@@ -27,14 +28,14 @@ class RiskTable(ShowsItself):
     It is the dataframe that `frame` holds, of the library in which the table came: what is asked of one can be
     asked of this, `found["risk"]` or `found.filter(…)`. Any other library takes it by Arrow, or by `to_pandas`,
     `to_polars` and `to_arrow`; iterated, it gives a dict a person. `measures`: the columns as arrays. `outside`:
-    what is declared that people outside can know of a person. `dates`: the columns that are dates.
+    what is declared that people outside can know of a person. `schema`: what is declared of columns.
     """
 
     measures: dict[str, np.ndarray]
     library: Any
     rule: Rule
     outside: tuple[str, ...] = ()
-    dates: Dates = field(default_factory=dict)
+    schema: Schema = NOTHING
 
     @cached_property
     def frame(self) -> Any:
@@ -44,13 +45,13 @@ class RiskTable(ShowsItself):
     @cached_property
     def verdict(self) -> Verdict:
         """What the rule says of the release as it was drawn; whether as much is safe, a budget tells."""
-        return verdict_of(self.measures, self.rule, outside=self.outside, dates=self.dates)
+        return verdict_of(self.measures, self.rule, outside=self.outside, schema=self.schema)
 
     def closest(self, most: int = SHOWN) -> list[dict[str, object]]:
         """Return those of whom a value is disclosed most surely, or comes closest to it, and which, in words."""
         told = ToldValues.of(self.measures, self.rule)
         people = told.order[:most]
-        return value_lines(values_at(self.measures, told, people, told.worst[people], self.outside, self.dates))
+        return value_lines(values_at(self.measures, told, people, told.worst[people], self.outside, self.schema))
 
     def to_pandas(self) -> Any:
         """Return it as a dataframe of pandas."""
@@ -148,4 +149,4 @@ def risk(
     rule = Rule.of(probability, membership, membership_odds)
     asked: dict[str, Any] = {"rule": rule, "radius": radius, "mass": mass, "rng": rng, "device": device}
     found = risk_of_table(table, release, adversary, asked, **how_to_read)
-    return RiskTable(found.columns, found.library, rule, found.outside, found.dates)
+    return RiskTable(found.columns, found.library, rule, found.outside, found.schema)

@@ -1,7 +1,7 @@
 """The verdict of the one rule in a board's words: may it be given out; whose values, which, how sure."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from allbutone.disclosure.rule import (
 from allbutone.disclosure.simulated_budget import Luck
 from allbutone.support.text import ShowsItself, chance, counted, joined, listed, number
 from allbutone.tables.dates import Calendar
+from allbutone.tables.schema import Schema
 
 ADVERSARY = "somebody who knows everybody else"
 NAMED = 5  # rows that a sentence names
@@ -42,7 +43,7 @@ UNTOLD = "Let it run to its end before this is given out: whether as much is saf
 UNSURE, MOST_UNSURE = 3.0, 0.02  # standard errors within which a probability counts as unchanged, if small
 
 
-Dates = Mapping[str, Calendar]  # the columns that are dates
+NOTHING = Schema()  # declared
 
 
 @dataclass(frozen=True)
@@ -51,10 +52,10 @@ class Value:
 
     `tolerance` is how far off a guess may be, in the column's own units; None for a category. `beyond` and
     `others`, of people far out: half-way to the others, and the others' mean, or to what the rest of the person
-    lets expect, and that. `key`: what a key column calls the person. `at_limit`: whether the error of the integral
-    leaves open on which side of the limit it is. `rest_known`: whether it is known to somebody who knows all else
-    of the person, or what is declared that people outside can know, `outside`; None where there is one adversary
-    alone. `calendar`: of a date, how it counts.
+    lets expect, and that. `key`: what the table calls the person, after the word for it. `at_limit`: whether the
+    error of the integral leaves open on which side of the limit it is. `rest_known`: whether it is known to
+    somebody who knows all else of the person, or what is declared that people outside can know, `outside`; None
+    where there is one adversary alone. `calendar`: of a date, how it counts.
     """
 
     row: int
@@ -165,7 +166,7 @@ class Value:
 
 def _person(row: int, key: str | None) -> str:
     """Say who somebody is: by the key where the table has one, by the row otherwise."""
-    return f"row {row:,}" if key is None else f"record {key}"
+    return f"row {row:,}" if key is None else key
 
 
 def _rest(outside: Sequence[str]) -> str:
@@ -207,7 +208,7 @@ class Verdict(ShowsItself):
     luck: Luck | None = None
     outside: tuple[str, ...] = ()
     attempts: int = 0
-    dates: Dates = field(default_factory=dict)
+    schema: Schema = NOTHING
 
     @property
     def people(self) -> int:
@@ -365,17 +366,17 @@ def verdict_of(
     among: JudgedPeople | None = None,
     luck: Luck | None = None,
     outside: Sequence[str] = (),
-    dates: Dates | None = None,
+    schema: Schema = NOTHING,
 ) -> Verdict:
     """Judge the columns of a risk table, or of the worst `among` so many people; `luck` as a budget has it.
 
     outside: what the table declares that people outside can know of a person, where the second adversary does.
-    dates: the columns that are dates, and how they count.
+    schema: what is declared of the columns: which are dates, and what they are called in words.
     """
     told = ToldValues.of(risk, rule)
-    disclosed = values_at(risk, told, *told.surest, outside, dates)
+    disclosed = values_at(risk, told, *told.surest, outside, schema)
     first = told.order[:1]
-    [nearest] = values_at(risk, told, first, told.worst[first], outside, dates)
+    [nearest] = values_at(risk, told, first, told.worst[first], outside, schema)
     judged = among or JudgedPeople.of(risk, rule)
     return Verdict(
         rule,
@@ -385,7 +386,7 @@ def verdict_of(
         tuple(members_of(risk, rule)),
         luck,
         tuple(outside),
-        dates=dates or {},
+        schema=schema,
     )
 
 
@@ -399,7 +400,7 @@ def members_of(risk: Mapping[str, np.ndarray], rule: Rule) -> list[Member]:
         Member(
             int(risk["row"][place]),
             float(risk[MEMBERSHIP][place]),
-            str(keys[place]) if word == "record" else None,
+            f"{word} {keys[place]}" if word != "row" else None,
         )
         for place in by_membership(risk)[:most]
     ]
@@ -410,14 +411,14 @@ def values_of(
     rule: Rule,
     most: int,
     outside: Sequence[str] = (),
-    dates: Dates | None = None,
+    schema: Schema = NOTHING,
 ) -> list[Value]:
     """Return the disclosed values, the surest first; then everybody else's that comes closest to it."""
     told = ToldValues.of(risk, rule)
     others = told.order[np.sum(told.disclosed.any(axis=1)) :]
     chosen = zip(told.surest, (others, told.worst[others]), strict=True)
     places, columns = (np.concatenate(pair)[:most] for pair in chosen)
-    return values_at(risk, told, places, columns, outside, dates)
+    return values_at(risk, told, places, columns, outside, schema)
 
 
 def values_at(
@@ -426,7 +427,7 @@ def values_at(
     places: np.ndarray,
     columns: np.ndarray,
     outside: Sequence[str] = (),
-    dates: Dates | None = None,
+    schema: Schema = NOTHING,
 ) -> list[Value]:
     """Return the values of people at these places, each in one of the columns."""
     (word, keys), both = called(risk), bool(told.rest_known.any())
@@ -439,19 +440,19 @@ def values_at(
     return [
         Value(
             int(risk["row"][place]),
-            told.names[column],
+            schema.told_as(told.names[column]),
             float(told.after[place, column]),
             float(told.before[place, column]),
             number_of(ERROR, column, place) or 0.0,
             number_of(TOLERANCE, column, place),
             bool(told.disclosed[place, column]),
-            str(keys[place]) if word == "record" else None,
+            f"{word} {keys[place]}" if word != "row" else None,
             number_of(BEYOND, column, place),
             number_of(OTHERS, column, place),
             bool(told.at_limit[place, column]),
             bool(told.rest_known[column]) if both else None,
             tuple(outside),
-            (dates or {}).get(told.names[column]),
+            schema.dates.get(told.names[column]),
         )
         for place, column in zip(places.tolist(), columns.tolist(), strict=True)
     ]
@@ -461,7 +462,7 @@ def value_lines(values: Sequence[Value]) -> list[dict[str, object]]:
     """Return values as lines of a table."""
     return [
         {
-            **({"row": value.row} if value.key is None else {"record": value.key}),
+            **({"row": value.row} if value.key is None else dict([value.key.split(" ", 1)])),
             "column": value.column,
             **({} if value.rest_known is None else {"adversary": value.adversary}),
             "within": value.within,

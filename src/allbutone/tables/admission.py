@@ -1,7 +1,7 @@
 """Which columns and rows of a table are let in: all problems at once, nothing left out in silence."""
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
@@ -334,7 +334,7 @@ def few_rows(rows: int, columns: int) -> str:
 # of people, not of places: site_id and ward_id repeat in any table
 _PERSON = re.compile(
     r"ids?|iid|eid|pid|cpr|ssn|mrn|guid|uuid|identifier|pseudonym|(record|case|study)[_\W]*(id|no|nr|number)"
-    r"|(.*[_\W])?u?(patient|pat|subject|subj|person|participant|proband|respondent|individual)"
+    r"|(.*[_\W])?u?(patient|pat|subject|subj|person|participant|proband|respondent|individual|child|pupil|student)"
     r"s?[_\W]*(id|no|nr|num|number|code|key)?"
 )
 _NUMBERED = re.compile(r"nr|no|number|num", re.IGNORECASE)  # of people, or of lesions
@@ -342,12 +342,19 @@ FEW = 10  # different values of what may be a count or a score: then only equal 
 MANY = 30  # different texts or numbers of something that need not be people
 EQUAL = 0.8  # of the values that occur equally often: copies or visits, which chance does not make
 _MIX = np.uint64(0x9E3779B97F4A7C15)
+_VISITS = "if they are visits, declare person, visit and visits in a table file (describe TABLE --out drafts it)"
 _ONE_ROW = "give one row a person: a visit of each, or a mean of them"
 ROWS_ARE_PEOPLE = Cure("if each row is another person nevertheless, say so", "rows_are_people", True)
 
 
 def require_one_row_each(table: Any, declared: Schema) -> None:
-    """Refuse a table in which a column, used or not, names the same people in several rows.
+    """Refuse a table in which a column, used or not, names the same people in several rows."""
+    for _, told in who_repeats(table, declared):
+        raise several_rows(told)
+
+
+def who_repeats(table: Any, declared: Schema) -> Iterator[tuple[str, str]]:
+    """Yield the columns, used or not, that name the same people in several rows, and how they tell so.
 
     What is declared a category names nobody, unless it is called after people.
     """
@@ -358,7 +365,7 @@ def require_one_row_each(table: Any, declared: Schema) -> None:
         if names.count(name) == 1 and (is_person(name) or declared.column(name).kind != CATEGORY):
             column = column_at(table, place, name)
             if may_name_people(name, column.dtype) and (told := _told(name, column)):
-                raise several_rows(told)
+                yield name, told
 
 
 def require_different_rows(looks: Sequence[Look]) -> None:
@@ -426,7 +433,7 @@ def told_by_counts(name: str, counts: Int[np.ndarray, " values"]) -> str:
 
 def several_rows(told: str) -> InputError:
     """Return the error for people who have several rows."""
-    return InputError(f"some people have several rows: {told}", _ONE_ROW, ROWS_ARE_PEOPLE)
+    return InputError(f"some people have several rows: {told}", _VISITS, _ONE_ROW, ROWS_ARE_PEOPLE)
 
 
 def equal_times(counts: Int[np.ndarray, " values"]) -> int:

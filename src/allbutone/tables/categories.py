@@ -148,7 +148,7 @@ def encode(column: nw.Series[Any], missing: Sequence[float] = ()) -> tuple[Int[n
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    array = _arrow(column)
+    array = arrow_of(column)
     kept_order = pa.types.is_dictionary(array.type)
     array = array if kept_order else pc.dictionary_encode(array)
     found = [None if value is None else level_name(value) for value in array.dictionary.to_pylist()]
@@ -198,7 +198,7 @@ def _encode_numbers(
     return codes, tuple(level_name(value) for value in different)
 
 
-def _arrow(column: nw.Series[Any]) -> Any:
+def arrow_of(column: nw.Series[Any]) -> Any:
     """Return any column as an Arrow array; one of mixed values as text."""
     import pyarrow as pa
 

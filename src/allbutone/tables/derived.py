@@ -86,11 +86,11 @@ def order_problems(looks: Sequence[Look], declared: Schema) -> list[Problem]:
         assert order is not None
         ends, value = each.ends(natural), natural[:, each.place]
         if (broken := ~each.keeps(natural)).any():
-            words = f"is not {order.in_words} in {_rows(broken)}"
+            words = f"is not {order.in_words} in {rows_in_words(broken)}"
             quietly = f"is not {order.in_words} in some rows"
             problems.append(Problem(name, words, ORDER_BROKEN, quietly=quietly))
         elif (open_ends := ~np.isnan(value) & (np.isnan(ends[0]) | np.isnan(ends[1]))).any():
-            words = f"is there in {_rows(open_ends)} where a column at its end is missing"
+            words = f"is there in {rows_in_words(open_ends)} where a column at its end is missing"
             problems.append(Problem(name, words, ("leave those rows out, or declare it without that order",)))
     return problems
 
@@ -127,7 +127,7 @@ def contradictions(frame: nw.DataFrame[Any], schema: Schema, natural: Mapping[st
     rows = np.column_stack([*natural.values()]) if natural else np.zeros((len(frame), 0))
     for each in schema.orders:
         if (broken := ~each.keeps(rows)).any():
-            words = f"is not {each.column.order.in_words if each.column.order else ''} in {_rows(broken)}"
+            words = f"is not {each.column.order.in_words if each.column.order else ''} in {rows_in_words(broken)}"
             found.append(Problem(each.column.name, words, ("correct them",)))
     for column in schema.derived:
         strict = replace(column, replaces=False)  # in a synthetic table the formula always counts
@@ -158,9 +158,9 @@ def _contradicted(
         nothing &= ~np.isnan(values[name])
     if nothing.any():
         why = "a division by zero, or a logarithm of what is not above 0"
-        return f"{NO_VALUE} {_rows(nothing)} ({why})"
+        return f"{NO_VALUE} {rows_in_words(nothing)} ({why})"
     off = (found < low) | (found > high)  # false of what is missing
-    return f"is not {column.derived} in {_rows(off)}" if off.any() and not column.replaces else ""
+    return f"is not {column.derived} in {rows_in_words(off)}" if off.any() and not column.replaces else ""
 
 
 def between(column: Column, values: Mapping[str, Numbers], steps: Mapping[str, float]) -> tuple[Numbers, Numbers]:
@@ -186,7 +186,7 @@ def between(column: Column, values: Mapping[str, Numbers], steps: Mapping[str, f
     return exact - reach - own, exact + reach + own
 
 
-def _rows(flags: Bool[np.ndarray, " n"]) -> str:
+def rows_in_words(flags: Bool[np.ndarray, " n"]) -> str:
     """Name the first of some rows, and say how many there are."""
     places: Int[np.ndarray, " m"] = np.flatnonzero(flags) + 1
     named = ", ".join(map(str, places[:SHOWN])) + (", …" if len(places) > SHOWN else "")

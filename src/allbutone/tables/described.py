@@ -6,8 +6,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import narwhals as nw
 import numpy as np
 
+from allbutone.support.errors import InputError
 from allbutone.support.text import counted, listed
 from allbutone.tables.admission import (
     categories_of,
@@ -17,11 +19,13 @@ from allbutone.tables.admission import (
     levels_in_words,
     measured,
     require_different_rows,
-    require_one_row_each,
     rows_of,
+    several_rows,
+    who_repeats,
 )
-from allbutone.tables.column import Column
+from allbutone.tables.column import Column, level_name
 from allbutone.tables.derived import derived_problems, order_problems
+from allbutone.tables.long_tables import SeenRows, proposed_visits, told_by_visits, widen
 from allbutone.tables.look import MANY_GAPS, Look, draft, left_out_because, look_at, proposed_dates
 from allbutone.tables.names import chosen_frame, names_of, row_names_left_out
 from allbutone.tables.proposals import Proposal, proposed_formulas, proposed_orders
@@ -39,7 +43,7 @@ class Described:
     labels: what columns are called in words, where their file says so. unasked: what was left out at the gate.
     computed: of columns that others determine, as declared, by which formula, and whether rows contradict it;
     proposed: of columns of which nothing is declared, what they seem to be computed by, and
-    above: above which other they lie in every row.
+    above: above which other they lie in every row. seen: where people have several rows, which these are.
     """
 
     looks: tuple[Look, ...]
@@ -51,6 +55,7 @@ class Described:
     computed: Mapping[str, str] = field(default_factory=dict)
     proposed: Mapping[str, Proposal] = field(default_factory=dict)
     above: Mapping[str, str] = field(default_factory=dict)
+    seen: SeenRows | None = None
 
     @cached_property
     def kept(self) -> list[Look]:
@@ -61,8 +66,8 @@ class Described:
 
     @property
     def has_gaps(self) -> bool:
-        """Whether a column that can be used lacks values."""
-        return any(look.missing for look in self.kept)
+        """Whether a column that can be used lacks values, or somebody a visit."""
+        return any(look.missing for look in self.kept) or bool(self.seen and self.seen.missed)
 
     @property
     def has_measurements(self) -> bool:
@@ -73,10 +78,11 @@ class Described:
     def sentence(self) -> str:
         """How large the table is, and how much of it can be used."""
         whole = f"{counted(self.rows, 'row')}, {counted(len(self.looks), 'column')}."
+        whole = f"{counted(self.rows, 'row')} of {self.seen.in_words}." if self.seen else whole
         complete = np.ones(self.rows, dtype=bool)
         for look in self.kept:
             complete &= ~look.gaps
-        out = len(self.looks) - len(self.kept)
+        out = len(self.looks) - len(self.kept) - (2 if self.seen else 0)
         words = f"{whole} {len(self.kept)} can be used" + (f", {out} not" if out else "")
         if self.kept and not complete.all():
             words += f"; {int(complete.sum()):,} rows have no gap in them"
@@ -85,9 +91,15 @@ class Described:
     @property
     def notes(self) -> tuple[str, ...]:
         """What a holder should know beside that."""
-        few = few_rows(self.rows, len(self.kept)) if self.kept else ""
+        few = few_rows(*self._size) if self.kept else ""
         found = (*self.unasked, *doubts_of(self.kept), levels_in_words(self.kept), few)
         return tuple(filter(None, found))
+
+    @property
+    def _size(self) -> tuple[int, int]:
+        """How many records there are, and how many columns each would have."""
+        names = [look.name for look in self.kept]
+        return (self.seen.people, self.seen.columns(names)) if self.seen else (self.rows, len(names))
 
     def lines(self) -> list[dict[str, Any]]:
         """Return a line a column: its name, what it is, how many values it lacks, what will be done with it."""
@@ -97,7 +109,19 @@ class Described:
         ]
 
     def what(self, look: Look) -> str:
-        """Say in a few words what will be done with a column."""
+        """Say in a few words what will be done with a column, and when it is measured."""
+        words = self._what(look)
+        if self.seen is None or look.name not in {each.name for each in self.kept}:
+            return words
+        visits = self.seen.visits
+        if look.name in visits.once:
+            return f"{words}; stands once: it changes in nobody"
+        times = visits.times_of(look.name)
+        return (
+            words if times == visits.times else f"{words}; at {listed([level_name(time) for time in times], 12)}"
+        )
+
+    def _what(self, look: Look) -> str:
         if words := self.computed.get(look.name):
             return words
         if look.problem or look.name in self.others:
@@ -124,8 +148,8 @@ class Described:
         """Write a draft of a table file."""
         with fresh_file(path, force=force) as work:
             text = draft(
-                self.looks, self.rows, dict(self.others), self.schema, self.labels, self.proposed, self.above
-            )
+                self.looks, self.rows, dict(self.others), self.schema, self.labels, self.proposed, self.above,
+            )  # fmt: skip
             work.write_text(text, encoding="utf-8")
 
 
@@ -137,18 +161,29 @@ def described(
     schema: Any = None,
     rows_are_people: bool = False,
     labels: Mapping[str, str] | None = None,
+    person: str | None = None,
+    visit: str | None = None,
 ) -> Described:
-    """Look at every column of a table; people with several rows are refused, as by every other reader."""
+    """Look at every column of a table; of people with several rows, it is proposed which visits these are.
+
+    person, visit: the columns that name people and the visit, where that is known.
+    """
     own = Schema.of(schema)
     frame = chosen_frame(table, columns, drop)
     declared = replace(own, columns=(*own.columns, *proposed_dates(frame, own)))
     looks, rows = look_at(frame, declared, trusted=columns is not None, categories=True), len(frame)
-    if not rows_are_people:
-        require_one_row_each(table, declared)
+    seen = None if rows_are_people else _seen(table, frame, declared, person, visit)
+    if seen is not None:
+        declared = replace(declared, visits=seen.visits.adding(declared.derived))
+        looks = [_within(look, seen, rows) for look in looks]
+    elif not rows_are_people:
         require_different_rows(looks)
     unasked = row_names_left_out(names_of(table), columns, drop)
     derived = declared.with_derived(frame.columns).derived
     computed = {column.name: f"in every row {column.in_words}" for column in derived}
+    if seen is not None:
+        computed[seen.visits.person] = "names people: numbered anew in every release"
+        computed[seen.visits.visit] = f"tells the visit: {seen.visits.in_words}; these will be public"
     drawn = [look for look in looks if look.name not in computed]
     for problem in derived_problems(frame, drawn, derived, declared):
         computed[problem.column] += f"; but it {problem.words}"
@@ -168,7 +203,49 @@ def described(
     broken = {problem.column: problem.words for problem in order_problems(drawn, declared)}
     others = broken | _others([look for look in drawn if look.name not in proposed], rows, beside)
     above = {name: other for name, other in above.items() if name not in others and other not in others}
-    return Described(tuple(looks), rows, declared, others, labels or {}, tuple(unasked), computed, proposed, above)
+    found = (tuple(looks), rows, declared, others, labels or {}, tuple(unasked), computed, proposed, above, seen)
+    return Described(*found)
+
+
+def _seen(
+    table: Any, frame: nw.DataFrame[Any], declared: Schema, person: str | None, visit: str | None
+) -> SeenRows | None:
+    """Return which visits the rows of people are, as declared or as it seems; None where each has one row.
+
+    Refuse people with several rows that are no visits, and rows that are not as declared.
+    """
+    if declared.visits is not None:
+        widen(table, declared)
+        return SeenRows.of(frame, declared.visits)
+    for name in (person, visit):
+        if name is not None and name not in frame.columns:
+            raise InputError(f"there is no column {name!r}", f"choose among {listed(frame.columns)}")
+    if person is not None:
+        if visits := proposed_visits(frame, person, visit):
+            return SeenRows.of(frame, visits)
+        told = f"the rows of each person ({person!r})"
+        raise InputError(
+            f"{repr(visit) if visit else 'no column'} tells {told} apart: few values, each once a person",
+            "bring visits to the times that were planned, in a column of their own",
+        )
+    repeats = list(who_repeats(table, declared))
+    for name, _ in repeats:
+        if name in frame.columns and (visits := proposed_visits(frame, name, visit)):
+            return SeenRows.of(frame, visits)
+    if repeats:
+        raise several_rows(repeats[0][1])
+    found = told_by_visits(table, frame.columns)
+    return SeenRows.of(frame, found[1]) if found else None
+
+
+def _within(look: Look, seen: SeenRows, rows: int) -> Look:
+    """Return a column of a long table with the gaps that it has at its own visits; who and when are no columns."""
+    if look.name in (seen.visits.person, seen.visits.visit):
+        return look.against(
+            "is no column of its own", kind="person" if look.name == seen.visits.person else "visit"
+        )
+    gaps = look.gaps if look.usable else np.zeros(0, dtype=bool)
+    return replace(look, missing=round(seen.share_missing(look.name, gaps) * rows)) if len(gaps) == rows else look
 
 
 def _rounded(looks: Sequence[Look], rows: int, declared: Schema) -> dict[str, Column]:

@@ -78,6 +78,19 @@ class Formula:
         """Whether it says yes or no of a row, instead of a number."""
         return self.root.what in COMPARISONS
 
+    def renamed(self, names: Mapping[str, str]) -> str:
+        """Return the formula as it is written of other columns, by the names that these have now."""
+
+        def one(match: re.Match[str]) -> str:
+            kind, text = match.lastgroup or "", match[0]
+            called = kind == "name" and self.text[match.end() :].lstrip().startswith("(")
+            if called or kind not in ("name", "quoted") or match[kind] not in names:
+                return text
+            space = text[: len(text) - len(text.lstrip())]
+            return f"{space}{quoted(names[match[kind]])}"
+
+        return _TOKEN.sub(one, self.text)
+
     def of_values(self, values: Mapping[str, Float[np.ndarray, "*rows"]]) -> Values:
         """Return what it says of each row, 1 or 0 if it compares; NaN where one is missing, or it has none."""
         with np.errstate(all="ignore"):

@@ -20,6 +20,7 @@ from allbutone.tables.heaps import Heaps
 from allbutone.tables.names import looks_like_identifier
 from allbutone.tables.proposals import Proposal, proposed_heaps
 from allbutone.tables.schema import Schema
+from allbutone.tables.visits import Visits
 
 # What numbers look like: identifiers, codes for missing values, decimals, a less skewed scale.
 
@@ -512,6 +513,8 @@ _REMARKS = {
     "low": "proposed: no such value can be negative; confirm from public knowledge",
     "above": "proposed: so it is in every row of this table; strike this line if that is chance",
     "derived": "proposed: it follows from the others within rounding; strike this line if that is chance",
+    "once": "proposed: it changes in nobody; strike this line if it can change",
+    "visits": "proposed: it has no value at the others",
     "replaces": "proposed: some rows of this table say otherwise; there the formula counts (no release tells it)",
 }
 _PERIOD = "proposed coarsely: replace it by the first day that there can be, from public knowledge, or strike it"
@@ -520,6 +523,11 @@ _DATED = {
     "low": _PERIOD,
     "high": _PERIOD.replace("first", "last"),
     "scale": "keeps dates between low and high; strike it together with them",
+}
+_OF_VISITS = {
+    "person": "  # names people: each is one record, and has a new number in every release",
+    "visit": "",
+    "visits": "  # those of this table, public with any release: declare the visits that were planned",
 }
 _SHARES = "shares of this table, coarsely: replace them by what is known of such recordings beforehand"
 _LEVELS = "those of this table, public with any release: merge rare ones, declare all that there can be"
@@ -544,6 +552,8 @@ _TOP = """\
 #             "nodes > 4" makes a category, cut = { of = "age", at = [40, 60] } groups
 #   event     = "status" of a time: to which event it is; { of = "status", is = "dead", by = "arm" } says it all
 #   above, below  = "another column", between = ["low", "high"]: an order that every row keeps; sum = ["a", "b"]
+#   person = "id", visit = "month", visits = [0, 6, 12] above all columns: people have a row for each visit; then
+#   once      = true: does not change within a person     visits    = [0, 12]: measured at these visits alone
 #   tolerance how near to a person's value a guess counts as knowing it, in the column's unit
 #   secret    = false: public of people anyway, so that it is never judged whether a release discloses it
 #   known     = true: people outside can know it of somebody. If any column says so, they know just these; if none
@@ -569,9 +579,13 @@ def draft(
     called in words, where their file says so. `formulas`: what columns seem to be computed by. `orders`: above
     which others they seem to lie in every row.
     """
-    parts = [_TOP, _PROPOSED]
+    visits = declared.visits if declared else None
+    parts = [_TOP, _PROPOSED, *([_visits(visits)] if visits else [])]
     for look in looks:
+        if visits and look.name in (visits.person, visits.visit):
+            continue
         known = (declared or Schema()).column(look.name).entries()
+        known |= visits.of_column(look.name) if visits else {}
         label = (labels or {}).get(look.name, look.name)
         if not look.missing:
             known.pop("missing", None)
@@ -607,6 +621,12 @@ def draft(
     return "".join(parts)
 
 
+def _visits(visits: Visits) -> str:
+    """Write which rows are one person."""
+    lines = [f"{key} = {_toml(value)}{_OF_VISITS[key]}" for key, value in visits.entries().items()]
+    return "\n" + "\n".join(lines) + "\n"
+
+
 def _remarks(entries: Mapping[str, Any]) -> dict[str, str]:
     """Return what is to be confirmed of drafted entries; shares of grids among them."""
     return _REMARKS | {key: _SHARES for key in ("decimals", "step") if isinstance(entries.get(key), Mapping)}
@@ -614,7 +634,7 @@ def _remarks(entries: Mapping[str, Any]) -> dict[str, str]:
 
 def table_file(schema: Schema, found: Mapping[str, Sequence[str]] | None = None) -> str:
     """Return the text of a table file that declares this schema; `found`: levels of which none are declared."""
-    parts = [_TOP]
+    parts = [_TOP, *([_visits(schema.visits)] if schema.visits else [])]
     for name, entries in schema.entries()["columns"].items():
         levels = (found or {}).get(name)
         known = {"levels": list(levels)} if levels else {}

@@ -153,14 +153,18 @@ def chosen_frame(table: Any, columns: Any, drop: Any, left_out: Sequence[str] = 
     if not_here := [name for name in left_out if name in names]:
         drop = [*(split_names(drop, set(names)) if drop is not None else ()), *not_here]
     positions = choose(names, columns, drop)
-    chosen = [names[position] for position in positions]
+    return frame_at(table, positions, [names[position] for position in positions])
+
+
+def frame_at(table: Any, positions: Sequence[int], chosen: Sequence[str]) -> nw.DataFrame[Any]:
+    """Return the columns at these positions of a table of any library, by these names."""
     # by position, before narwhals sees it: it would refuse a repeated name wherever it is
     if hasattr(table, "iloc"):
-        table = table.iloc[:, positions].set_axis(chosen, axis=1)
+        table = table.iloc[:, list(positions)].set_axis(list(chosen), axis=1)
     elif hasattr(table, "column_names"):
-        table = table.select(positions)
+        table = table.select(list(positions))
     try:
-        return nw.from_native(table, eager_only=True).select(chosen)
+        return nw.from_native(table, eager_only=True).select(list(chosen))
     except TypeError as error:
         raise _no_table(table) from error
 
@@ -250,8 +254,8 @@ def frame_of(
             arrays[name] = pa.DictionaryArray.from_arrays(codes, pa.array(levels[name], pa.string()))
         elif dates and name in dates:
             arrays[name] = dates[name].written(values)
-        else:
-            arrays[name] = pa.array(values, mask=np.isnan(values))
+        else:  # what names people may be text
+            arrays[name] = pa.array(values, mask=None if values.dtype == object else np.isnan(values))
     frame = nw.from_arrow(pa.table(arrays), backend=backend)
     if frame.implementation.is_polars():
         texts = [nw.col(name).cast(nw.String).cast(nw.Enum(each)) for name, each in levels.items()]

@@ -28,6 +28,7 @@ from allbutone.tables.categories import Categories
 from allbutone.tables.column import Column
 from allbutone.tables.derived import contradictions, derived_problems, event_problems, order_problems
 from allbutone.tables.files import read_table
+from allbutone.tables.long_tables import PeoplesRows, require_no_visits, widen
 from allbutone.tables.look import LARGEST_VALUE, look_at, look_at_column
 from allbutone.tables.names import check_names, choose, chosen_frame, frame_of, names_of, row_names_left_out
 from allbutone.tables.schema import Schema
@@ -99,6 +100,7 @@ class Records:
     tell of something that nobody asked for, of which who fits a model to a table at once is warned.
     categories: the columns that are no measurements, by level number. order: all names in the table's own order.
     left_out: whether rows or columns were left out because of what is in them.
+    people: of a long table, what it calls the person of each row that `rows` counts; each is one record.
     """
 
     values: Float[np.ndarray, "n p"]
@@ -112,6 +114,7 @@ class Records:
     gaps: bool = False
     cautions: tuple[str, ...] = ()
     left_out: bool = False
+    people: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64), repr=False)
 
     def __post_init__(self) -> None:
         """Check shape, names and numbers: nobody else asks again."""
@@ -143,6 +146,20 @@ class Records:
         if not len(found):
             raise InputError(f"row {row} is none of the records", f"rows run from 1 to {self.rows[-1]}")
         return int(found[0])
+
+    @property
+    def persons(self) -> np.ndarray:
+        """What the table calls each person, where it names them; else the numbers of the records."""
+        return self.people[self.rows - 1] if len(self.people) else self.rows
+
+    @property
+    def named(self) -> dict[str, np.ndarray]:
+        """The columns that say in a table of results which record each line is of; confidential."""
+        return ({"person": self.persons} if len(self.people) else {}) | {"row": self.rows}
+
+    def who(self, place: int) -> str:
+        """Say who a record is, in a word and a name: row 212, or of a long table person A17."""
+        return f"{'person' if len(self.people) else 'row'} {self.persons[place]}"
 
     @property
     def has_gaps(self) -> bool:
@@ -190,7 +207,8 @@ class Records:
         values), with `gaps` values may be missing, with `many_cells` categories may have more than 10,000
         combinations of levels; else all of these are refused. A table in which people have several rows is
         refused: a column, used or not, that names people names some of them twice, or all rows are there twice.
-        `rows_are_people` says that each row is another person nevertheless.
+        `rows_are_people` says that each row is another person nevertheless. Where the schema declares `person`,
+        `visit` and `visits`, the rows of a person are one record, and columns at visits are columns: crp@6.
         What is a `Records` already has been through the gate.
         """
         if isinstance(table, Records):
@@ -199,16 +217,21 @@ class Records:
         declared, trusted = Schema.of(schema), columns is not None and header
         table = _content(table, header=header, names=None if header else columns, encoding=encoding, sheet=sheet)
         columns = columns if header else None  # which else names all columns
+        declared, in_table, long = declared.adjusted(missing=missing_codes), names_of(table), None
+        unasked = row_names_left_out(in_table, columns, drop)
+        if declared.visits is not None:
+            long = widen(table, declared, columns, drop)
+            table, columns, drop, declared = long.table, long.columns, None, declared.widened()
+            in_table += names_of(table)
         whole = chosen_frame(table, columns, drop, () if columns else declared.left_out)
         derived = declared.with_derived(whole.columns).derived
         frame = whole.drop([column.name for column in derived if column.name in whole.columns])
         require_rows(len(frame))
         if len(frame) < 2:
             raise InputError("the table holds one row", "give at least two records")
-        in_table = names_of(table)
-        if not rows_are_people:
+        if not (rows_are_people or long):
             require_one_row_each(table, declared)
-        declared = declared.adjusted(missing=missing_codes)
+            require_no_visits(table)
         looks = look_at(frame, declared, trusted=trusted, categories=categories)
         declared = declared.with_calendars({look.name: look.calendar for look in looks})
         if not rows_are_people:
@@ -229,14 +252,20 @@ class Records:
             ],
         )
         may_lack = gaps and not complete_cases
-        unasked = row_names_left_out(in_table, columns, drop)
         admitted |= {name: (*unasked, *admitted[name]) for name in ("notes", "cautions")}
+        admitted["notes"] = (*(long.notes if long else ()), *admitted["notes"])
         used = declared.for_columns(admitted["order"])
         there = [column.name for column in derived if column in used.derived]
         layout = [name for name in whole.columns if name in (*admitted["order"], *there)]
         schema = declared.with_derived(there, layout)
         natural = admitted.pop("natural")
-        records = cls(**admitted, backend=frame.implementation, schema=schema, gaps=may_lack)
+        records = cls(
+            **admitted,
+            backend=long.backend if long else frame.implementation,
+            schema=schema,
+            gaps=may_lack,
+            people=long.people if long else np.zeros(0, dtype=np.int64),
+        )
         if not records.schema.is_plain:
             vars(records)["natural"] = natural  # to the last digit as it came: a group begins at its boundary
         return records
@@ -258,14 +287,14 @@ class Records:
     @classmethod
     def of_synthetic(cls, table: Any, schema: Schema, *, gaps: bool = False) -> "Records":
         """Read a synthetic table of exactly the columns that `schema` declares, in its order, with its levels."""
-        table = _content(table)
+        table, in_file = _content(table), schema.file_columns
         order, layout = tuple(column.name for column in schema.columns), schema.released_order
-        if sorted(names_of(table)) != sorted(layout):
+        if sorted(names_of(table)) != sorted(in_file):
             raise InputError(
-                f"the table has the columns {listed(names_of(table))}, and {listed(layout)} are declared",
+                f"the table has the columns {listed(names_of(table))}, and {listed(in_file)} are declared",
                 "give a table of those",
             )
-        frame = chosen_frame(table, layout, None)
+        frame = chosen_frame(_numbered(widen(table, schema, layout)) if schema.visits else table, layout, None)
         measured = tuple(column.name for column in schema.measurements)
         natural = _numbers(frame, schema.measurements)
         for place, column in enumerate(schema.measurements):
@@ -311,9 +340,10 @@ class Records:
                 derived[column.name] = np.nan_to_num(derived[column.name], nan=-1.0).astype(np.int64)
         columns |= derived
         every = (*self.order, *derived) if not self.schema.layout else self.schema.layout
-        return frame_of(
-            {name: columns[name] for name in every}, levels, backend or self.backend, self.schema.dates
-        )
+        columns = {name: columns[name] for name in every}
+        if self.schema.visits is not None:
+            columns, levels = self.schema.visits.stacked(columns, levels, self.persons)
+        return frame_of(columns, levels, backend or self.backend, self.schema.dates_in_files)
 
     def _chosen(self, columns: Any, drop: Any) -> "Records":
         if columns is None and drop is None:  # row names went at the gate
@@ -410,6 +440,13 @@ def _content(table: Any, **options: Any) -> Any:
     if options.get("encoding") is not None or options.get("sheet") is not None:
         raise InputError("only a file has an encoding or sheets", "leave them out")
     return table
+
+
+def _numbered(long: PeoplesRows) -> Any:
+    """Return the records of a synthetic long table, whose people are 1, 2, 3, …"""
+    if not np.array_equal(long.people, np.arange(1, len(long.people) + 1)):
+        raise InputError("people of a synthetic table are numbered 1, 2, 3, …", "give the table as it was drawn")
+    return long.table
 
 
 def _numbers(frame: nw.DataFrame[Any], columns: Sequence[Column]) -> Float[np.ndarray, "n p"]:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from allbutone.support.errors import InputError
+from allbutone.support.errors import Cure, InputError
 from allbutone.support.text import listed, percent
 from allbutone.tables.column import (
     CATEGORY,
@@ -32,6 +32,7 @@ from allbutone.tables.formula import in_order
 from allbutone.tables.heaps import decimals_from
 from allbutone.tables.orders import Ordered, circle_of, lowest_of, order_faults, ordered_columns
 from allbutone.tables.safe_io import parse, read_text
+from allbutone.tables.visits import EXAMPLE, KEYS, Visits, without_visits
 
 NOTABLE = 0.001  # of a column's released values: below that nobody would notice
 SHOWN = 10  # columns that are named
@@ -43,13 +44,15 @@ class Schema:
 
     missing: numbers that stand for no value in any column. derived: columns that are computed from others in every
     row and are no part of the model, each after those that it needs. layout: all columns in the order in which
-    they go out, where that is known.
+    they go out, where that is known. visits: where people have several rows, which these are; columns are then
+    those of the long table, and `widened` those of a person's record.
     """
 
     columns: tuple[Column, ...] = ()
     missing: tuple[float, ...] = ()
     derived: tuple[Column, ...] = ()
     layout: tuple[str, ...] = ()
+    visits: Visits | None = None
 
     @classmethod
     def of(cls, source: Any) -> "Schema":
@@ -69,16 +72,19 @@ class Schema:
     def of_entries(cls, entries: Any, where: str) -> "Schema":
         """Read the entries of a table file; all that is wrong is said at once."""
         known = entries.get("columns") if isinstance(entries, Mapping) else None
-        if not isinstance(known, Mapping) or set(entries) != {"columns"}:
+        if known is None and isinstance(entries, Mapping) and "person" in entries:
+            known = {}  # what is known of visits may be all
+        if not isinstance(known, Mapping) or set(entries) - {"columns", *KEYS}:
             raise InputError(
-                "a table file holds one table [columns.NAME] for each column and nothing else",
+                "a table file holds one table [columns.NAME] for each column, of a long table "
+                f"{', '.join(KEYS)}, and nothing else",
                 "draft one with describe",
                 where=where,
             )
-        columns, faults = [], []
+        columns, faults, visits = [], [], None
         for name, given in known.items():
             try:
-                columns.append(column_from(str(name), given))
+                columns.append(column_from(str(name), without_visits(given)))
             except InputError as error:
                 faults.append(f"{name!r:.60}: {error}")
         derived = [column for column in columns if column.kind == DERIVED]
@@ -89,10 +95,18 @@ class Schema:
             faults.append(str(error))
         faults += _wrong_inputs(plain, derived) + order_faults(plain)
         faults += [] if circle_of(plain) else _parts_below_zero(plain, known)
+        try:
+            visits = Visits.of_entries(entries, known)
+        except InputError as error:
+            faults.append(str(error))
+        if not faults:
+            derived.sort(key=lambda column: order.index(column.name))
+            faults += visits.faults(plain, derived) if visits else []
         if faults:
             lines = "".join(f"\n  {fault}" for fault in faults)
             raise InputError(f"{len(faults)} entries are wrong:{lines}", "correct the table file", where=where)
-        return cls(tuple(plain), derived=tuple(sorted(derived, key=lambda column: order.index(column.name))))
+        visits = visits and visits.adding(derived)
+        return cls(tuple(plain), derived=tuple(derived), visits=visits)
 
     def column(self, name: str) -> Column:
         """Return what is declared of this column."""
@@ -136,7 +150,58 @@ class Schema:
                 there.add(column.name)
         layout = tuple(name for name in self.layout if name in there) if derived else ()
         known = layout if set(layout).issuperset(names) else ()
-        return Schema(tuple(self.column(name) for name in names), derived=tuple(derived), layout=known)
+        columns = tuple(self.column(name) for name in names)
+        return Schema(columns, derived=tuple(derived), layout=known, visits=self.visits)
+
+    def with_visits(
+        self, person: str | None, visit: str | None, times: Sequence[Any] = (), once: Sequence[str] = ()
+    ) -> "Schema":
+        """Return the schema of a long table, where it is said which; what is not said is as declared before."""
+        if not (person or visit or times or once):
+            return self
+        before = self.visits
+        if before is None and not (person and visit and times):
+            told = "which column names people, which the visit, and which visits there are"
+            raise InputError(f"a long table takes all of it: {told}", EXAMPLE, "draft a table file with describe")
+        found = Visits(
+            person or (before.person if before else ""),
+            visit or (before.visit if before else ""),
+            tuple(times) or (before.times if before else ()),
+            tuple(dict.fromkeys((*(before.once if before else ()), *once))),
+            before.at if before else (),
+        )
+        return replace(self, visits=found.adding(self.derived))
+
+    def widened(self) -> "Schema":
+        """Return what is declared of the columns of a person's record, where people have several rows."""
+        if self.visits is None:
+            return self
+        columns, derived = (self.visits.widened(each) for each in (self.columns, self.derived))
+        return replace(self, columns=columns, derived=derived)
+
+    @property
+    def file_columns(self) -> tuple[str, ...]:
+        """The columns of a file in which tables of this schema go out: with visits, those of a long table."""
+        return self.released_order if self.visits is None else self.visits.layout(self.released_order)
+
+    @property
+    def fewer_columns(self) -> tuple[Cure, ...]:
+        """The ways to fewer columns, where people are too few: some left out, or all those of a visit."""
+        cures = [Cure("use fewer columns", "columns")]
+        if self.visits is not None:
+            at = [(name, time) for name in self.released_order if (time := self.visits.parts(name)[1]) is not None]
+            last = [name for name, time in at if time == at[-1][1]]
+            cures = [Cure("use fewer visits, without the last, say", "drop", last), *cures]
+        return tuple(cures)
+
+    def told_as(self, name: str) -> str:
+        """Return what a column is called in words: crp at month 6."""
+        return name if self.visits is None else self.visits.told(name)
+
+    @property
+    def rows_each(self) -> int:
+        """At most how many rows of a file each record goes out as: one, or one a visit."""
+        return 1 if self.visits is None else len(self.visits.times)
 
     def require_ends(self, names: Iterable[str]) -> None:
         """Refuse to leave out a column at the end of another that stays, and would have its gap for a value."""
@@ -225,6 +290,13 @@ class Schema:
     def dates(self) -> dict[str, Calendar]:
         """The columns that are dates, and how they count."""
         return {column.name: column.calendar for column in self.columns if column.calendar is not None}
+
+    @property
+    def dates_in_files(self) -> dict[str, Calendar]:
+        """The columns of a file that are dates, and how they count."""
+        if self.visits is None:
+            return self.dates
+        return {self.visits.parts(name)[0]: calendar for name, calendar in self.dates.items()}
 
     @property
     def as_drawn(self) -> bool:
@@ -341,7 +413,7 @@ class Schema:
 
     def told_besides(self, other: "Schema") -> "Schema":
         """Return this schema with what another says of judging and of gaps, which else declares the same."""
-        every = (*self.columns, *self.derived)
+        every, other = (*self.columns, *self.derived), other.widened()
         declared = [(column, other.column(column.name)) for column in every if other.declares(column.name)]
         differ = [mine.name for mine, theirs in declared if not mine.releases_like(theirs)]
         if differ:
@@ -384,7 +456,12 @@ class Schema:
 
     def entries(self) -> dict[str, Any]:
         """Return the entries of a table file that declares this schema."""
-        return {"columns": {column.name: column.entries() for column in (*self.columns, *self.derived)}}
+        every = (*self.columns, *self.derived)
+        if self.visits is None:
+            return {"columns": {column.name: column.entries() for column in every}}
+        of_visits = self.visits.of_column
+        columns = {column.name: column.entries() | of_visits(column.name) for column in every}
+        return self.visits.entries() | {"columns": columns}
 
     def adjusted(
         self,
@@ -438,7 +515,9 @@ class Schema:
 
 
 def refuse_derived(schema: Schema, what: str, cure: str) -> None:
-    """Refuse columns that are computed from others, or lie above or below them, where they are not taken."""
+    """Refuse visits, and columns that are computed from others or lie beside them, where they are not taken."""
+    if schema.visits is not None:
+        raise InputError(f"{what} does not take visits: people with several rows", cure, "give one row a person")
     if schema.derived:
         names = ", ".join(repr(column.name) for column in schema.derived)
         raise InputError(

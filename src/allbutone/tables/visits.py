@@ -1,0 +1,282 @@
+"""Visits as a table file declares them: which rows are one person, and how columns at visits become columns.
+
+A person's rows become one record, in which what does not change stands once and every other column has a value at
+each visit: crp at month 6 is the column crp@6. The map is public and can be undone, so all that follows is as
+exact as for a table that had one row a person from the start.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import isfinite
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Int
+
+from allbutone.support.errors import InputError
+from allbutone.support.text import listed
+from allbutone.tables.column import CATEGORY, DERIVED, LEFT_OUT, MEASUREMENT, Column, level_name
+
+Time = float | str
+KEYS = ("person", "visit", "visits")  # of a table file, beside its columns
+OF_COLUMN = ("once", "visits")  # of one column
+EXAMPLE = 'write person = "id", visit = "month" and visits = [0, 6, 12] above the columns'
+SIGN = "@"
+
+
+@dataclass(frozen=True)
+class Visits:
+    """Which column names people, which the visit, and the visits that there are, in order: public knowledge.
+
+    once: columns that do not change within a person. at: columns that are not measured at every visit, and when
+    they are.
+    """
+
+    person: str
+    visit: str
+    times: tuple[Time, ...]
+    once: tuple[str, ...] = ()
+    at: tuple[tuple[str, tuple[Time, ...]], ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse visits that are not at least two different numbers, or texts."""
+        if self.person == self.visit:
+            raise InputError(f"{self.person!r} cannot name both people and visits", EXAMPLE)
+        object.__setattr__(self, "times", times_from(self.times))
+        if len(self.times) < 2:
+            raise InputError("there are at least two visits", EXAMPLE)
+        for name, times in self.at:
+            if beyond := [time for time in times if time not in self.times]:
+                raise InputError(
+                    f"{name!r:.60}: {beyond[0]!r} is none of the visits", f"these are {self.in_words}"
+                )
+
+    @classmethod
+    def of_entries(cls, entries: Mapping[str, Any], columns: Mapping[str, Any]) -> "Visits | None":
+        """Read the entries of a table file, and what it says of columns; None where it says nothing of visits."""
+        said = {str(name): each for name, each in columns.items() if isinstance(each, Mapping)}
+        if not any(key in entries for key in KEYS):
+            if named := [name for name, each in said.items() if any(key in each for key in OF_COLUMN)]:
+                raise InputError(f"{named[0]!r:.60} tells of visits, and no column names people", EXAMPLE)
+            return None
+        if not all(isinstance(entries.get(key, "x"), str) for key in KEYS[:2]):
+            raise InputError("person and visit name two columns", EXAMPLE)
+        if missing := [key for key in KEYS if key not in entries]:
+            raise InputError(f"visits are told by {', '.join(KEYS)}, and {missing[0]} is not given", EXAMPLE)
+        once = [name for name, each in said.items() if each.get("once", False)]
+        if wrong := [name for name, each in said.items() if not isinstance(each.get("once", False), bool)]:
+            raise InputError(f"{wrong[0]!r:.60}: once is true or false", "write once = true")
+        at = tuple((name, times_from(each["visits"])) for name, each in said.items() if "visits" in each)
+        if both := [name for name, _ in at if name in once]:
+            raise InputError(f"{both[0]!r:.60}: what stands once has no visits", "leave one of the two out")
+        return cls(entries["person"], entries["visit"], times_from(entries["visits"]), tuple(once), at)
+
+    def entries(self) -> dict[str, Any]:
+        """Return what a table file says besides its columns."""
+        return {"person": self.person, "visit": self.visit, "visits": list(self.times)}
+
+    def of_column(self, name: str) -> dict[str, Any]:
+        """Return what a table file says of one column."""
+        if name in self.once:
+            return {"once": True}
+        return {"visits": list(times)} if (times := dict(self.at).get(name)) else {}
+
+    @property
+    def in_words(self) -> str:
+        """The visits, by name."""
+        return listed([level_name(time) for time in self.times], 12)
+
+    def times_of(self, column: str) -> tuple[Time, ...]:
+        """Return the visits at which a column is measured."""
+        return dict(self.at).get(column, self.times)
+
+    def varies(self, column: str) -> bool:
+        """Say whether a column of the long table has a value at each visit."""
+        return column not in (self.person, self.visit, *self.once) and self.parts(column)[1] is None
+
+    def name(self, column: str, time: Time) -> str:
+        """Return the name of a column at a visit."""
+        return f"{column}{SIGN}{level_name(time)}"
+
+    def names(self, column: str) -> tuple[str, ...]:
+        """Return the names that a column of the long table has in a record: one a visit, or its own."""
+        return (
+            tuple(self.name(column, time) for time in self.times_of(column)) if self.varies(column) else (column,)
+        )
+
+    def parts(self, name: str) -> tuple[str, Time | None]:
+        """Return the column of the long table and the visit that a name of a record stands for; None: of all."""
+        column, _, called = name.rpartition(SIGN)
+        time = next((time for time in self.times if level_name(time) == called), None) if column else None
+        return (name, None) if time is None else (column, time)
+
+    def told(self, name: str) -> str:
+        """Return a column of a record in words: crp at month 6."""
+        column, time = self.parts(name)
+        return name if time is None else f"{column} at {self.visit} {level_name(time)}"
+
+    def layout(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Return the columns of the long table that a record with these columns goes out as."""
+        return (self.person, self.visit, *dict.fromkeys(self.parts(name)[0] for name in names))
+
+    def adding(self, derived: Sequence[Column]) -> "Visits":
+        """Return the visits with those of derived columns, which come in an order in which all can be computed.
+
+        What is computed from values that stand once stands once, and else it is there at the visits that all
+        have that it needs.
+        """
+        found = self
+        for column in derived:
+            needed = [name for name in column.formula.columns if found.varies(name)]
+            shared = set(found.times).intersection(*(found.times_of(name) for name in needed))
+            times = tuple(time for time in found.times_of(column.name) if time in shared)
+            if column.name in found.once and needed:
+                raise InputError(
+                    f"{column.name!r:.60} stands once, and is computed from {needed[0]!r:.60}, which does not",
+                    f"name a visit of it, `{self.name(needed[0], self.times[0])}`",
+                )
+            if not times:
+                raise InputError(f"{column.name!r:.60} is computed from what no visit has together")
+            if not needed and self.parts(column.name)[1] is None:
+                found = replace(found, once=tuple(dict.fromkeys((*found.once, column.name))))
+            elif times != found.times_of(column.name):
+                others = (pair for pair in found.at if pair[0] != column.name)
+                found = replace(found, at=(*others, (column.name, times)))
+        return found
+
+    def widened(self, columns: Sequence[Column]) -> tuple[Column, ...]:
+        """Return what is declared of each column at each of its visits; what is said of one visit counts there."""
+        own, found = {column.name for column in columns}, list[Column]()
+        for column in columns:
+            if column.kind == LEFT_OUT or not self.varies(column.name):
+                found.append(column)
+            else:
+                there = ((time, self.name(column.name, time)) for time in self.times_of(column.name))
+                found += [self._at(column, time) for time, name in there if name not in own]
+        return tuple(found)
+
+    def _at(self, column: Column, time: Time) -> Column:
+        """Return a column at one visit: what it lies beside or is computed from is that of the same visit."""
+
+        def now(name: Any) -> Any:
+            return self.name(name, time) if isinstance(name, str) and self.varies(name) else name
+
+        label = f"{column.label}, {self.visit} {level_name(time)}" if column.label else ""
+        order = column.order
+        order = order if order is None else replace(order, low=now(order.low), high=now(order.high))
+        formula = column.derived
+        if column.kind == DERIVED:
+            formula = column.formula.renamed({name: now(name) for name in column.formula.columns})
+        return replace(column, name=self.name(column.name, time), label=label, order=order, derived=formula)
+
+    def faults(self, columns: Sequence[Column], derived: Sequence[Column]) -> list[str]:
+        """Say which columns lie beside one, or are computed from one, that is not there at the same visits."""
+        faults = []
+        try:
+            self.adding(derived)
+        except InputError as error:
+            faults.append(str(error))
+        for column in columns:
+            for end in column.order.columns if column.order is not None else ():
+                if self.varies(column.name) and set(self.times_of(column.name)) <= set(self.times_of(end)):
+                    continue
+                if self.varies(end):
+                    faults.append(f"{column.name!r:.60}: it lies beside {end!r:.60}, which has not all its visits")
+        return faults
+
+    def stacked(
+        self,
+        columns: Mapping[str, np.ndarray],
+        levels: Mapping[str, tuple[str, ...]],
+        people: np.ndarray,
+    ) -> tuple[dict[str, np.ndarray], dict[str, tuple[str, ...]]]:
+        """Return records, by column, as the columns and levels of a long table: a row for each person and visit.
+
+        A visit at which nothing is there is no row, unless it is the first of somebody who would have none.
+        """
+        count, width = len(people), len(self.times)
+        layout = self.layout(columns)[2:]
+        found: dict[str, np.ndarray] = {}
+        named: dict[str, tuple[str, ...]] = {}
+        there = np.zeros((count, width), dtype=bool)
+        for long in layout:
+            if long in columns:
+                found[long] = np.repeat(columns[long], width)
+                named |= {long: levels[long]} if long in levels else {}
+                continue
+            every = [(place, self.name(long, time)) for place, time in enumerate(self.times)]
+            every = [(place, name) for place, name in every if name in columns]
+            if every[0][1] in levels:
+                named[long] = tuple(dict.fromkeys(level for _, name in every for level in levels[name]))
+                values = np.full((count, width), -1, dtype=np.int64)
+                for place, name in every:
+                    values[:, place] = _codes_among(columns[name], levels[name], named[long])
+                there |= values >= 0
+            else:
+                values = np.full((count, width), np.nan)
+                for place, name in every:
+                    values[:, place] = columns[name]
+                there |= ~np.isnan(values)
+            found[long] = values.ravel()
+        times, called = self._times_as_values(count)
+        rows = _rows_there(there)
+        every_row = {self.person: np.repeat(people, width), self.visit: times} | found
+        return {name: values[rows] for name, values in every_row.items()}, called | named
+
+    def as_written(self, columns: Sequence[Column]) -> tuple[Column, ...]:
+        """Return the columns of a long table in which records of these columns go out."""
+        texts = any(isinstance(time, str) for time in self.times)
+        levels = tuple(map(level_name, self.times)) if texts else ()
+        found = {
+            self.person: Column(self.person, decimals=0),
+            self.visit: Column(self.visit, CATEGORY if texts else MEASUREMENT, levels=levels),
+        }
+        for column in columns:
+            name, _ = self.parts(column.name)
+            before = found.get(name, column)
+            found[name] = replace(before, name=name, levels=tuple(dict.fromkeys((*before.levels, *column.levels))))
+        return tuple(found.values())
+
+    def _times_as_values(self, count: int) -> tuple[np.ndarray, dict[str, tuple[str, ...]]]:
+        """Return the visit of each row of so many people; visits that are texts as levels."""
+        if any(isinstance(time, str) for time in self.times):
+            return np.tile(np.arange(len(self.times)), count), {self.visit: tuple(map(level_name, self.times))}
+        numbers = np.array(self.times, dtype=np.float64)
+        whole = bool(np.all(numbers == np.round(numbers)))
+        return np.tile(numbers.astype(np.int64) if whole else numbers, count), {}
+
+
+def _codes_among(codes: Int[np.ndarray, " n"], own: Sequence[str], every: Sequence[str]) -> Int[np.ndarray, " n"]:
+    """Return level numbers among all levels, −1 where one is missing."""
+    return np.array([*(every.index(level) for level in own), -1], dtype=np.int64)[codes]
+
+
+def _rows_there(there: Bool[np.ndarray, "n visits"]) -> Bool[np.ndarray, " rows"]:
+    """Say which rows a long table has: those with a value, and the first of people without any."""
+    rows = there.copy()
+    rows[~there.any(axis=1), 0] = True
+    return rows.ravel()
+
+
+def without_visits(given: Any) -> Any:
+    """Return the entries of one column without what they say of visits."""
+    return {key: given[key] for key in given if key not in OF_COLUMN} if isinstance(given, Mapping) else given
+
+
+def times_from(given: Any) -> tuple[Time, ...]:
+    """Read a list of visits: different numbers, or texts."""
+    if not isinstance(given, list | tuple) or not given:
+        raise InputError(f"visits are a list of numbers, or of texts, got {given!r:.60}", EXAMPLE)
+    numbers = [isinstance(time, int | float) and not isinstance(time, bool) for time in given]
+    texts = [isinstance(time, str) and bool(time.strip()) for time in given]
+    if not (all(numbers) or all(texts)) or not all(isfinite(time) for time in given if not isinstance(time, str)):
+        raise InputError("visits are all numbers, or all texts", EXAMPLE)
+    times = tuple(time.strip() if isinstance(time, str) else _plain(time) for time in given)
+    if len({level_name(time) for time in times}) < len(times):
+        raise InputError("a visit is named twice", "name each once")
+    return times
+
+
+def _plain(time: float) -> float:
+    """Return whole numbers as such, so that they are written as they were."""
+    return int(time) if time == round(time) else float(time)
