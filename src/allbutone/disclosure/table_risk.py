@@ -34,7 +34,7 @@ from allbutone.tables.schema import Schema
 
 @dataclass(frozen=True, eq=False)
 class TableRisk:
-    """The columns of `risk`, the dataframe library that the table came in, what people outside can know, schema."""
+    """The columns of `risk`, the dataframe library of the table, what people outside can know, and its schema."""
 
     columns: dict[str, np.ndarray]
     library: Any
