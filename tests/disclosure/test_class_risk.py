@@ -8,6 +8,7 @@ import pytest
 from scipy.special import logsumexp
 
 import allbutone as abo
+from allbutone.adversary.cell_opinions import CellAdversary
 from allbutone.adversary.class_beliefs import ClassAdversary, draw_given
 from allbutone.adversary.class_values import RestKnown
 from allbutone.adversary.integrate import Intervals
@@ -15,6 +16,7 @@ from allbutone.adversary.one_value import Nearness, jackknife_error
 from allbutone.model.class_sampler import ClassChains, draw_classes, draw_rest, draw_with_kept
 from allbutone.model.classes import ClassModel, ClassPosteriors
 from allbutone.model.incomplete import IncompleteRecords
+from allbutone.model.location import LocationModel
 from allbutone.support.errors import InputError
 
 
@@ -94,6 +96,45 @@ def test_releases_through_other_classes_and_of_fewer_people_multiply(rng):
     assert np.all(np.isfinite(beliefs.at_shared(points, np.arange(30))[0]))
     person = both.without(10, rng)
     assert person.powers == beliefs.powers
+
+
+def test_releases_without_classes_multiply_in_closed_form(rng):
+    """p(x | others ∪ Z) of main effects is `LocationModel.predictive`, at points, on lines and at all levels."""
+    model, table = drawn_from_the_model(rng, 30)
+    dataset = IncompleteRecords.of(table.codes[::-1], table.values + 0.1 * rng.standard_normal((30, 2)))
+    prior = LocationModel.prior((2, 3), abo.NIW.default(2), separate=False)
+    cells = CellAdversary.of(prior, table, [dataset])
+    first = ClassAdversary.of(model, table, [dataset], rng)
+    both = replace(first, rest=(cells,), own=replace(cells, datasets=()))
+    beliefs, people = both.opinions(np.arange(30)), np.array([0, 7])
+    assert beliefs.powers == (1, -1, 1, -1, 1)
+    points = np.repeat(table.values[people][:, None], 5, axis=1) + rng.standard_normal((2, 5, 2))
+    places = np.repeat(model.places(table.codes[people])[:, None], 5, axis=1)
+    after, before = (each[-1] for each in beliefs.at(points, places, people))
+    alone, unreleased = (each[-1] for each in first.opinions(np.arange(30)).at(points, places, people))
+    for place, person in enumerate(people):
+        rest = table.take(np.delete(np.arange(30), person))
+        asked = IncompleteRecords.of(np.repeat(table.codes[[person]], 5, axis=0), points[place])
+        told = [
+            prior.plus(each.complete(prior.cells)).predictive().log_density(asked.complete(prior.cells))
+            for each in (rest, rest.joined(dataset))
+        ]
+        np.testing.assert_allclose(before[:, place], told[0])
+        np.testing.assert_allclose(after[:, place], told[1] + (alone - unreleased)[:, place])
+    shared = beliefs.shared_points(rng, 16)
+    same = np.repeat(shared.values[None], 2, axis=0), np.repeat(shared.places[None], 2, axis=0)
+    for one, other in zip(beliefs.at_shared(shared, people), beliefs.at(*same, people), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-8)
+    rest, steps = RestKnown.of(beliefs, people), np.stack([np.linspace(-3, 3, 5)] * 2)
+    line = np.repeat(table.values[people][:, None], 5, axis=1)
+    line[:, :, 0] += steps
+    for one, other in zip(rest.log_beliefs(rest.lines(0), steps), beliefs.at(line, places, people), strict=True):
+        np.testing.assert_allclose(one, np.swapaxes(other, 1, 2), atol=1e-3)  # what is negligible is left out
+    codes = np.repeat(table.codes[people][:, None], 3, axis=1)
+    codes[..., 1] = np.arange(3)
+    expected = beliefs.at(np.repeat(table.values[people][:, None], 3, axis=1), model.places(codes), people)
+    for one, other in zip(rest.log_levels(1), expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-8)
 
 
 def drawn_from_the_model(rng, n):
@@ -269,9 +310,8 @@ def test_gaps_and_rows_that_are_asked_for(clinic, rng):
 def test_columns_that_are_lacking_and_what_is_refused(clinic, release, rng):
     found = abo.risk(clinic, release, abo.Adversary(lacking_columns=["weight"]), rng=rng, mass=False)
     assert "probability_weight" not in found
-    for adversary in (abo.Adversary(lacking_records=2), abo.Adversary(prior=abo.NIW.default(2))):
-        with pytest.raises(InputError, match="prior"):
-            abo.risk(clinic, release, adversary)
+    with pytest.raises(InputError, match="has all other records"):
+        abo.risk(clinic, release, abo.Adversary(lacking_records=2))
 
 
 def test_categories_alone(rng):

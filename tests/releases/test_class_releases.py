@@ -1,10 +1,13 @@
 """Releases drawn through classes: any table, saved and read back, repeated, and what is refused."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 
 import allbutone as abo
+from allbutone.model.classes import ClassModel, ClassPosteriors
 from allbutone.releases.mechanism import CLASSES, Mechanism
 from allbutone.support.errors import InputError
 
@@ -125,3 +128,29 @@ def test_what_classes_do_not_do_is_refused_with_its_reason(clinic):
         abo.Synthesizer(model="classes", classes=1000).fit(clinic)
     with pytest.raises(InputError, match="too few"):
         abo.Synthesizer(model="classes").fit(clinic[["marker", "weight"]].head(3))
+
+
+def test_intervals_by_combine_cover(rng):
+    """Of means and regression coefficients, in tables drawn from the model: 95 % intervals in 93 % at least."""
+    hits, model = [], ClassModel(2, (2,), classes=2)
+    nobody = np.zeros((1, 0), dtype=int), np.zeros((1, 0, 2)), np.zeros((0, 1), dtype=int)
+    prior = ClassPosteriors.of(model, *nobody, np.zeros((1, 2)), np.eye(2)[None])
+    # shares and levels that are not all one
+    even = replace(prior, weights=np.full((1, 2), 4.0), level_weights=np.full((1, 2, 2), 2.0))
+    for _ in range(40):
+        drawn = even.draw(rng)
+        (codes, values), (all_codes, everybody) = (drawn.draw_rows(rng, size) for size in (150, 100_000))
+        if not 5 < codes.sum() < 145:
+            continue
+        table = pd.DataFrame({"a": values[:, 0], "b": values[:, 1], "c": np.where(codes[:, 0], "yes", "no")})
+        release = abo.Synthesizer(model="classes", classes=2).fit(table).sample(datasets=5, rng_for_tests=rng)
+        given = np.column_stack([np.ones(len(everybody)), everybody[:, 0], all_codes])
+        slopes = np.linalg.lstsq(given, everybody[:, 1], rcond=None)[0]
+        truth = dict(zip(("a", "b", "intercept", "slope"), (*everybody.mean(axis=0), *slopes), strict=False))
+        means, line = abo.combine(release, "means", people=150), abo.combine(release, "b ~ a + c", people=150)
+        hits += [
+            low < truth[name] < high for name, low, high in zip(means.names, means.low, means.high, strict=True)
+        ]
+        there = dict(zip(line.names, zip(line.low, line.high, strict=True), strict=True))
+        hits += [there["a"][0] < truth["slope"] < there["a"][1]]
+    assert np.mean(hits) >= 0.93 - 3 * np.sqrt(0.05 * 0.95 / len(hits))

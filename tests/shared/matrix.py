@@ -81,8 +81,8 @@ _CARD = Refusal("on the processor alone", "a card attacks measurements alone, an
 _LOSS = Refusal("classes", "the loss of classes that nobody has observed has no closed form")
 _ROWS = Refusal("stays in its engine|elsewhere", "takes all rows here: collect them first")
 _CLASSES = Refusal(
-    "the classes' own prior",
-    "not built: with classes the adversary has all other records, and the classes' own prior",
+    "has all other records",
+    "not built: with classes the adversary has all other records",
 )
 _CLASS_PARAMETERS = Refusal(
     "datasets alone",
@@ -120,7 +120,6 @@ REFUSED: dict[tuple[str, str], Refusal] = {
     ("device", "kept"): _CARD,
     ("parameters", "classes"): _CLASS_PARAMETERS,
     ("lacking_records", "classes"): _CLASSES,
-    ("own_prior", "classes"): _CLASSES,
     ("epsilon", "classes"): _LOSS,
     ("upload", "classes"): _CLASSES_IN_APP,
     ("record", "classes"): _CLASSES_IN_APP,

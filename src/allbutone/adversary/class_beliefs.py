@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from allbutone.adversary.cell_opinions import CellAdversary
 from allbutone.adversary.classes import ClassOpinion, OutsideOpinion
 from allbutone.model.class_sampler import ClassChains, ClassDraws, draw_classes
 from allbutone.model.classes import ClassModel, ClassPosteriors, choose
@@ -31,7 +32,8 @@ class ClassAdversary:
     """Draws given the table alone (first), and given the table with each dataset beside it.
 
     keeps: whether the second are given the table with what is kept of the datasets' rows beside it. rest: the same
-    for releases made through other classes, or from fewer records; start: where its records begin among all.
+    for releases made through other classes or without, or from fewer records; start: where its records begin among
+    all. own: what the adversary believes of the table, if it is not that of these classes.
     quick: whether this is one of many, as where releases are simulated: points are fewer, and chains are not run
     again without people of whom their weights say too little.
     """
@@ -41,8 +43,9 @@ class ClassAdversary:
     draws: tuple[ClassDraws, ...]
     keeps: bool = False
     quick: bool = False
-    rest: tuple["ClassAdversary", ...] = ()
+    rest: tuple["ClassAdversary | CellAdversary", ...] = ()
     start: int = 0
+    own: CellAdversary | None = None
 
     @classmethod
     def of(
@@ -117,12 +120,22 @@ class ClassAdversary:
 
     def tables(self, people: Int[np.ndarray, " n"]) -> "list[_Table]":
         """Return what the beliefs on people rest on, whose records are in the same releases."""
-        found = [_Table(*each, people) for each in zip(self.draws, self.chains, self.powers, strict=True)]
-        for other in self.rest:
-            if other.holds(people[:1])[0]:
-                first, *further = other.tables(people - other.start)
-                found += [each for each in (replace(first, power=first.power - 1), *further) if each.power]
+        found: list[_Table] = [] if self.own is None else _of_cells(self.own, people)
+        for each in (self, *self.rest):
+            if each.holds(people[:1])[0]:
+                told = each.own_tables(people) if isinstance(each, ClassAdversary) else _of_cells(each, people)
+                if found:  # the adversary's own opinion is there already
+                    told[0] = replace(told[0], power=told[0].power - 1)
+                    told = [one for one in told if one.power]
+                found += told
         return found
+
+    def own_tables(self, people: Int[np.ndarray, " n"]) -> "list[_Table]":
+        """Return the same by the releases through these classes alone."""
+        here, every = people - self.start, zip(self.draws, self.chains, self.powers, strict=True)
+        return [
+            _Table(ClassOpinion.of(draws, here, GROUPS), power, chains, here) for draws, chains, power in every
+        ]
 
     def opinions(self, people: Int[np.ndarray, " n"]) -> "ClassBeliefs":
         """Return what is believed of people who lack the same columns, and are in the same releases."""
@@ -137,7 +150,7 @@ class ClassAdversary:
         every, found = self.tables(np.array([person])), []
         for each, stream in zip(every, rng.spawn(len(every)), strict=True):
             one = each.opinion
-            if one.effective_draws[0] >= ENOUGH * len(one):
+            if each.chains is None or one.effective_draws[0] >= ENOUGH * len(one):
                 found.append(one)
                 continue
             again = each.chains.without(int(each.people[0]), stream)
@@ -155,17 +168,17 @@ class ClassAdversary:
 
 @dataclass(frozen=True, eq=False)
 class _Table:
-    """Draws given one table, alone or with a dataset, the power of what they say, and people by their places."""
+    """What one table says, alone or with a dataset, its power, and the chains it is from, with people's places."""
 
-    draws: ClassDraws
-    chains: ClassChains
+    opinion: ClassOpinion
     power: int
+    chains: ClassChains | None
     people: Int[np.ndarray, " n"]
 
-    @cached_property
-    def opinion(self) -> ClassOpinion:
-        """What is believed of the people."""
-        return ClassOpinion.of(self.draws, self.people, GROUPS)
+
+def _of_cells(adversary: CellAdversary, people: Int[np.ndarray, " n"]) -> list[_Table]:
+    here = people - adversary.start
+    return [_Table(*each, None, here) for each in adversary.opinions(here, GROUPS)]
 
 
 # ------------------------------------------------------------------------------------- what is believed at points

@@ -117,7 +117,7 @@ class RestKnown:
     @classmethod
     def of(cls, beliefs: ClassBeliefs, people: Int[np.ndarray, " b"]) -> "RestKnown":
         """Measure the people's records in all classes of all draws."""
-        return cls(beliefs, people, tuple(OwnParts.of(each, people) for each in beliefs.opinions))
+        return cls(beliefs, people, tuple(each.own_parts(people) for each in beliefs.opinions))
 
     @property
     def _asked(self) -> list[tuple[ClassOpinion, OwnParts]]:

@@ -67,7 +67,7 @@ class ClassOpinion:
         draws, n = self.classes.shape
         step = max(1, NUMBERS_HELD // max(self.posteriors.means.size, self.posteriors.level_weights.size))
         blocks = [np.arange(at, min(at + step, n)) for at in range(0, n, step)]
-        found = [log_sum_exp(OwnParts.of(self, people).log_at_truth, axis=1) for people in blocks]
+        found = [log_sum_exp(self.own_parts(people).log_at_truth, axis=1) for people in blocks]
         return np.concatenate(found, axis=1) if found else np.zeros((draws, 0))
 
     @cached_property
@@ -90,6 +90,10 @@ class ClassOpinion:
         """The log of each group's weighted sum of p(record | others, draw)."""
         each = self.log_weights + self.log_at_truth
         return np.stack([log_sum_exp(each[at :: self.groups], axis=0) for at in range(self.groups)])
+
+    def own_parts(self, people: Int[np.ndarray, " b"]) -> "OwnParts":
+        """Return what each class of each draw says of the people's own records."""
+        return OwnParts.of(self, people)
 
     def log_groups(
         self,

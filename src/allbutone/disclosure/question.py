@@ -277,7 +277,7 @@ class Question:
             return None
         # of the columns that they have, where the prior says nothing of those that they lack
         own = prior_of(given, self.mechanism.measurements, self.records.schema)
-        return replace(self.mechanism, normal=own).prior
+        return replace(self.mechanism, classes=0, normal=own).prior
 
     @cached_property
     def elsewhere_by_cell(self) -> Moments | None:

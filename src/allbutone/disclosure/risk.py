@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
+from allbutone.adversary.cell_opinions import CellAdversary
 from allbutone.adversary.class_beliefs import ClassAdversary
 from allbutone.adversary.gaps import (
     GapAdversary,
@@ -467,18 +468,16 @@ def _by_classes(question: Question) -> Learned:
 
     Values and levels are judged with all others of the record unknown, but for those that the adversary knows.
     """
-    mechanism, all_of_classes = question.mechanism, [part.release.mechanism.has_classes for part in question.parts]
-    if question.adversary.prior is not None or question.adversary.lacks_records or not all(all_of_classes):
+    mechanism = question.mechanism
+    if question.adversary.lacks_records:
         raise InputError(
-            "with classes the adversary has all other records and the classes' own prior, and all releases of the "
-            "table are made through classes",
-            "leave out what is lacking, the prior, and releases made without classes",
+            "with classes the adversary has all other records: several that are missing together are not inferred",
+            Cure("let them have all others", "lacking_records", 0),
         )
     stream, records = np.random.default_rng(question.rng), question.records
     adversary = question.classes
     if adversary is None:
-        first, *rest = (_class_adversary(question, part, stream) for part in question.parts)
-        adversary = replace(first, rest=tuple(rest))
+        adversary = _class_adversaries(question, stream)
     known = (question.known_measurements, question.known_categories)
     every = np.arange(len(records.values))
     found = risk_with_classes(
@@ -505,12 +504,34 @@ def _by_classes(question: Question) -> Learned:
     return Learned(measures, learned.guess, beliefs, rest_known)
 
 
-def _class_adversary(question: Question, part: Part, rng: np.random.Generator) -> ClassAdversary:
+def _class_adversaries(question: Question, rng: np.random.Generator) -> ClassAdversary:
+    """Return who has all releases: those through classes first, and what the adversary believes without any."""
+    every = [_class_adversary(question, part, rng) for part in question.parts]
+    whole = [
+        each
+        for each in every
+        if isinstance(each, ClassAdversary) and len(each.records) == len(question.records.values)
+    ]
+    if not whole:
+        raise InputError("of releases through classes one at least must be of all records", "draw one")
+    first = whole[0]
+    own = None if question.own_prior is None else CellAdversary.of(question.own_prior, first.records, ())
+    if own is None and isinstance(every[0], CellAdversary):
+        own = replace(every[0], datasets=())
+    return replace(first, own=own, rest=tuple(each for each in every if each is not first))
+
+
+def _class_adversary(question: Question, part: Part, rng: np.random.Generator) -> ClassAdversary | CellAdversary:
     """Draw classes given the records that a part of the releases was made from, with each of its datasets."""
     mechanism, records = part.release.mechanism, question.table_of(part)
     table, start = mechanism.incomplete(records), 0
     if part.people is not None:
         start = part.people.indices(len(question.records.values))[0]
+    if not mechanism.has_classes:
+        if part.release.parameters is not None:
+            raise InputError("beside classes, parameters that were released are not judged")
+        exact = [mechanism.incomplete(each) for each in part.release.datasets]
+        return CellAdversary.of(mechanism.prior, table, exact, start)
     seen, kept = as_seen(mechanism, part.release.datasets, table), mechanism.kept_alone(table)
     device = device_of(question.device)
     return replace(ClassAdversary.of(mechanism.class_model, table, seen, rng, kept, device=device), start=start)
