@@ -59,7 +59,7 @@ def test_it_stops_in_the_middle_of_a_job():
     port = free_port()
     with started(port) as process:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=600)
-        connection.request("GET", "/data/budget?rows=5000")  # seconds of work
+        connection.request("GET", "/budget/budget?rows=5000")  # seconds of work
         response = connection.getresponse()
         assert b"step" in response.readline()
         process.send_signal(signal.SIGINT)

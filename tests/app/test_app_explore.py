@@ -315,11 +315,11 @@ def test_quick_arrow_keys_all_count_and_make_one_step_in_the_history(tab, addres
 
 
 def test_a_table_is_not_lost_on_the_way_through_other_pages(tab, address, table):
-    opened(tab, f"{address}/data")
+    opened(tab, f"{address}/upload")
     tab.set_input_files("#file", table)
     tab.wait_for_selector("#about:has-text('table.csv')")
     settled(tab)
-    for name in ("Explore", "Studies", "Release", "Explore", "Your data"):
+    for name in ("Explore", "Studies", "Draw", "Explore", "Mend"):
         tab.get_by_role("navigation").get_by_role("link", name=name).click()
         tab.wait_for_selector(f"nav a[aria-current]:text-is('{name}')")
     tab.wait_for_selector("#about:has-text('table.csv')")

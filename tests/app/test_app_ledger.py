@@ -25,7 +25,7 @@ def used(serve_app, tmp_path):
     abo.save_release(abo.Synthesizer().fit(records).sample(datasets=2), tmp_path / "before")
     abo.Ledger.of(path).record(records, tmp_path / "before")
     browser = Browser(serve_app(ledgers=(abo.Ledger.place_of(path),)).host)
-    browser.ask("/data")
+    browser.ask("/upload")
     return path, browser
 
 
@@ -34,14 +34,14 @@ def drawn(browser, content, name):
     state = f"table={browser.send(content, name)[1]['fields']['table']}&number=1"
 
     def post(body):
-        return last_line(browser.ask(f"/release/draw?{state}", "POST", body, content_type=FORM)[2])
+        return last_line(browser.ask(f"/draw/draw?{state}", "POST", body, content_type=FORM)[2])
 
     answer = post("")
     if "confirm" in answer["parts"]:
         mark = re.search(r'id="anyway"[^>]*value="(\w+)"', answer["parts"]["confirm"])[1]
         answer = post(f"confirm={quote(mark)}")
     state += f"&drawn={answer['fields']['drawn']}"
-    return state, last_line(browser.ask(f"/release/after?{state}")[2])["parts"]["after"]
+    return state, last_line(browser.ask(f"/decide/after?{state}")[2])["parts"]["after"]
 
 
 FORM = "application/x-www-form-urlencoded"
@@ -57,15 +57,15 @@ def test_what_is_taken_home_is_recorded_and_judged_with_what_was_before(used, tm
         assert noted.voided.reason == "drawn and judged in the app, not taken home"
         assert len(counted) == 1, "what is drawn and left is not counted"
         for _ in range(2):
-            content = browser.ask(f"/release/release.zip?{state}")[2]
+            content = browser.ask(f"/decide/release.zip?{state}")[2]
         _, second = abo.Ledger.of(path).releases
         assert (second.place, second.how, second.what) == ("release", "drawn", "1 dataset of 40 rows")
         assert second.counts
-        report = browser.ask(f"/release/report.html?{state}")[2].decode()
+        report = browser.ask(f"/decide/report.html?{state}")[2].decode()
         assert "Judged together with 1 earlier release (1: 2 datasets of 40 rows" in report
         # the same numbers as the command line has for both together
         zipfile.ZipFile(io.BytesIO(content)).extractall(tmp_path / "release")
-        lines = csv.DictReader(io.StringIO(browser.ask(f"/release/risk.csv?{state}")[2].decode("utf-8-sig")))
+        lines = csv.DictReader(io.StringIO(browser.ask(f"/decide/risk.csv?{state}")[2].decode("utf-8-sig")))
         found = [float(line["information_gain"]) for line in lines]
         both = [tmp_path / "release", tmp_path / "before"]
         expected = abo.risk(path, both, rng=np.random.default_rng(0)).to_pandas()["information_gain"]
@@ -96,7 +96,7 @@ def test_a_table_of_another_name_is_no_affair_of_the_ledger(used):
         state, page = drawn(browser, path.read_bytes(), "others.csv")
         assert "Judged together" not in page
         assert "allbutone ledger add others.csv FOLDER" in page
-        assert browser.ask(f"/release/release.zip?{state}")[0] == 200
+        assert browser.ask(f"/decide/release.zip?{state}")[0] == 200
     assert len(abo.Ledger.of(path).releases) == 1
 
 

@@ -49,7 +49,7 @@ def test_the_experts_fold_stays_open(tab, address):
 
 def verdict_on(tab, address, query):
     """Return the mark, the headline and the remark on a record of the demo table."""
-    opened(tab, f"{address}/data?row=212&{query}")
+    opened(tab, f"{address}/budget?row=212&{query}")
     mark, headline = tab.inner_text("#told .verdict").split(" ", 1)
     return mark, headline, tab.inner_text("#told .verdict + p")
 
@@ -57,11 +57,8 @@ def verdict_on(tab, address, query):
 def own_chance(count):
     """Return row 212's own chance to be disclosed by so many datasets, in hundredths."""
     import allbutone as abo
-    from allbutone.disclosure.lineup import Lineup
-    from allbutone.disclosure.rule import Rule
 
-    lineup = Lineup.of(abo.demo_cohort(), abo.NIW.flat(5), 503, Rule())
-    return 100 * lineup.chances(count)[lineup.order == 211].item()
+    return 100 * abo.budget(abo.demo_cohort(), abo.NIW.flat(5), rows=503, rng=0).chances(count)[211]
 
 
 def piece_of(disclosed, evidence, own):
@@ -73,14 +70,11 @@ def piece_of(disclosed, evidence, own):
     return verdict_piece([value], Rule(), "this trial release", evidence, OneDraw(own))
 
 
-STRANGER = "to somebody who knows everybody else, and nothing of this person"
-
-
 def test_a_draw_that_happens_to_disclose_nothing_is_no_tick():
     said = piece_of(False, 0.0, 0.4)
     assert (
         "! By the rule this trial release discloses no value of this record, nor that it is in the table; but "
-        f"about 40 of 100 such releases would {STRANGER}." in said
+        "about 40 of 100 such releases would." in said
     )
     assert "<p>This is the verdict on one draw alone.</p>" in said
 
@@ -100,7 +94,7 @@ def test_a_draw_of_what_mostly_discloses_nothing_is_a_tick_of_this_draw():
     assert (
         "✔ By the rule this trial release discloses no value of this record, nor that it is in the table." in said
     )
-    few = f"fewer than one of 100 such releases would disclose a value of this record {STRANGER}"
+    few = "fewer than one of 100 such releases would disclose a value of this record"
     assert f"This is the verdict on one draw alone; {few}." in said
 
 
@@ -113,17 +107,15 @@ def test_a_draw_of_what_mostly_discloses_nothing_is_a_tick_of_this_draw():
 )
 def test_a_weaker_adversary_is_named(tab, address, query, lacking):
     own = own_chance(10)
-    usual = f"{STRANGER}, and who learns more"
     mark, headline, _ = verdict_on(tab, address, f"count=10&{query}")
+    share = "more than 99" if own >= 99.5 else f"about {own:.0f}"
     assert mark == "!"
     assert headline.startswith(f"By the rule, and to an adversary who lacks {lacking}, this trial release")
-    assert headline.endswith(f"; but about {own:.0f} of 100 such releases would {usual}.")
+    assert headline.endswith(f"; but {share} of 100 such releases would, to the usual adversary, who learns more.")
 
 
 @pytest.mark.parametrize(("own", "share"), [(0.0, "fewer than one"), (0.06, "about 6"), (0.999, "more than 99")])
 def test_what_is_disclosed_is_so_whatever_other_draws_do(own, share):
     said = piece_of(True, None, own)
     assert "✘ By the rule this trial release discloses 1 value of this record (age)." in said
-    assert (
-        f"one draw alone; {share} of 100 such releases would disclose a value of this record {STRANGER}." in said
-    )
+    assert f"one draw alone; {share} of 100 such releases would disclose a value of this record." in said

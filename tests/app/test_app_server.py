@@ -14,7 +14,7 @@ from websockets.sync.client import connect
 
 from app_server import TABLE, Browser, last_line
 
-PAGES = ("explore", "data", "release", "studies")
+PAGES = ("upload", "mend", "budget", "draw", "decide", "explore", "studies")
 
 
 @pytest.mark.parametrize(
@@ -55,9 +55,9 @@ def test_a_request_for_another_host_is_refused(browser, host):
     "origin", ["http://evil.example", "http://127.0.0.1:1", "null", "https://evil.example:80"]
 )
 def test_a_request_from_another_site_is_refused(browser, served, origin):
-    browser.ask("/data")
+    browser.ask("/upload")
     assert browser.ask("/explore/answer", Origin=origin)[0] == 421
-    assert browser.ask("/data/upload?name=t.csv", "POST", TABLE, Origin=origin)[0] == 421
+    assert browser.ask("/upload/upload?name=t.csv", "POST", TABLE, Origin=origin)[0] == 421
     assert browser.ask("/explore/answer", Origin=served.address)[0] == 200
     with pytest.raises(InvalidStatus) as refused, connect(f"ws://{served.host}/here", origin=origin):
         pass
@@ -78,13 +78,13 @@ def test_what_is_not_there_is_not_found(browser):
     for path in (
         "/nowhere",
         "/explore/nowhere",
-        "/data/upload/x",
+        "/upload/upload/x",
         "/studies/../etc/passwd",
         "/studies/journal.jsonl",
     ):
         assert browser.ask(path)[0] == 404
     assert browser.ask("/explore", "POST", b"x")[0] == 405
-    assert browser.ask("/data/upload?name=t.csv")[0] == 405
+    assert browser.ask("/upload/upload?name=t.csv")[0] == 405
 
 
 def test_other_sites_may_link_here_and_nothing_else(browser):
@@ -155,7 +155,7 @@ def test_an_answer_is_asked_for_with_the_fields_that_the_server_declares(browser
 
 
 def test_a_page_may_say_anything_and_stays(served, browser, capfd):
-    browser.ask("/data")
+    browser.ask("/upload")
     with browser.stay() as page:
         for message in (b"\x00\xff", "text", b"", ""):
             page.send(message)
@@ -173,7 +173,7 @@ def test_ways_out_name_controls_that_are_there(browser):
     from allbutone.app.forms import CONTROLS, in_app_words
     from allbutone.support.errors import Cure
 
-    parts = last_line(browser.ask("/data/table")[2])["parts"]
+    parts = last_line(browser.ask("/mend/table")[2])["parts"]
     shown = html.unescape("".join([parts["columns"], *(browser.ask(f"/{name}")[2].decode() for name in PAGES)]))
     for argument, control in CONTROLS.items():
         if control != "on the command line only":

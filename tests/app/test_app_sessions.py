@@ -23,11 +23,11 @@ def test_the_order_of_named_columns_is_not_forgotten(browser):
     """What was computed of the same columns in another order is not shown for these."""
     name = browser.send(TABLE)[1]["fields"]["table"]
     state = f"table={name}&columns=b&columns=a&prior=public&centre-2=100&spread-2=20&centre-1=0&spread-1=1"
-    in_order = last_line(browser.ask(f"/data/answer?{state}&measured=yes")[2])["parts"]["ranking"]
+    in_order = last_line(browser.ask(f"/budget/people?{state}&measured=yes")[2])["parts"]["people"]
     other = Browser(browser.host)
     again = state.replace(name, other.send(TABLE)[1]["fields"]["table"])
-    other.ask(f"/data/answer?{again}&measured=no")
-    shown = last_line(other.ask(f"/data/answer?{again}&measured=yes")[2])["parts"]["ranking"]
+    other.ask(f"/budget/people?{again}&measured=no")
+    shown = last_line(other.ask(f"/budget/people?{again}&measured=yes")[2])["parts"]["people"]
 
     def rows(part):
         return re.findall(r'data-row="(\d+)"', part)
@@ -38,17 +38,17 @@ def test_the_order_of_named_columns_is_not_forgotten(browser):
 def test_two_browsers_never_see_each_others_tables(served):
     one, two = Browser(served.host), Browser(served.host)
     name = one.send(TABLE)[1]["fields"]["table"]
-    two.ask("/data")
+    two.ask("/upload")
     assert one.cookie != two.cookie
-    for source in ("data/table", "release/table", "release/ahead"):
+    for source in ("mend/table", "draw/table", "draw/ahead"):
         assert one.ask(f"/{source}?table={name}")[0] == 200
         status, _, body = two.ask(f"/{source}?table={name}")
         assert status == 422 or "error" in last_line(body)
         assert "is not here (any more)" in last_line(body)["error"]
-    assert two.ask(f"/data/records.csv?table={name}")[0] == 422
+    assert two.ask(f"/budget/records.csv?table={name}")[0] == 422
     three = Browser(served.host)
     three.cookie = one.cookie[:-1]
-    assert three.ask(f"/data/table?table={name}")[0] == 422
+    assert three.ask(f"/mend/table?table={name}")[0] == 422
 
 
 def test_a_session_ends_with_its_last_page_and_frees_its_memory(monkeypatch):
@@ -59,14 +59,14 @@ def test_a_session_ends_with_its_last_page_and_frees_its_memory(monkeypatch):
         browser, sessions = Browser(served.host), served.app.state.sessions
         late = [0.0]
         monkeypatch.setattr(sessions, "_clock", lambda: time.monotonic() + late[0])
-        browser.ask("/data")
+        browser.ask("/upload")
         with browser.stay():
             name = browser.send(TABLE)[1]["fields"]["table"]
-            assert browser.ask(f"/data/table?table={name}")[0] == 200
+            assert browser.ask(f"/mend/table?table={name}")[0] == 200
             kept = weakref.ref(sessions.open(browser.cookie.split("=")[1])[1].held[name].thing)
             late[0] += 2 * GRACE
             time.sleep(0.5)  # several sweeps
-            assert browser.ask(f"/data/table?table={name}")[0] == 200
+            assert browser.ask(f"/mend/table?table={name}")[0] == 200
         time.sleep(0.5)
         assert len(sessions) == 1, "someone may be on the way from one page to the next"
         late[0] += 2 * GRACE
@@ -76,7 +76,7 @@ def test_a_session_ends_with_its_last_page_and_frees_its_memory(monkeypatch):
         assert len(sessions) == 0
         gc.collect()
         assert kept() is None
-        assert browser.ask(f"/data/table?table={name}")[0] == 422
+        assert browser.ask(f"/mend/table?table={name}")[0] == 422
 
 
 def test_a_page_that_outlives_its_session_learns_of_the_new_one(monkeypatch):
@@ -93,7 +93,7 @@ def test_a_page_that_outlives_its_session_learns_of_the_new_one(monkeypatch):
             name = browser.send(TABLE)[1]["fields"]["table"]
             late[0] += 2 * GRACE
             time.sleep(0.5)  # several sweeps
-            assert browser.ask(f"/data/table?table={name}")[0] == 200
+            assert browser.ask(f"/mend/table?table={name}")[0] == 200
 
 
 def test_an_upload_does_not_wait_for_anyones_slow_work(served, browser, monkeypatch):
@@ -112,7 +112,7 @@ def test_an_upload_does_not_wait_for_anyones_slow_work(served, browser, monkeypa
     with ThreadPoolExecutor(1) as pool:
         other = Browser(served.host)
         name = other.send(TABLE)[1]["fields"]["table"]
-        waiting = pool.submit(other.ask, f"/data/budget?table={name}")
+        waiting = pool.submit(other.ask, f"/budget/budget?table={name}")
         assert begun.wait(60)
         assert browser.send(TABLE)[0] == 200
         assert browser.ask("/explore/measures.csv")[0] == 200
@@ -244,7 +244,7 @@ def test_twenty_at_once_are_all_answered_rightly(served):
         browser = Browser(served.host)
         found = browser.ask(f"/explore/answer?{asked[turn]}")
         name = browser.send(TABLE + b"9,9\n" * turn)[1]["fields"]["table"]
-        about = last_line(browser.ask(f"/data/table?table={name}")[2])["parts"]["about"]
+        about = last_line(browser.ask(f"/mend/table?table={name}")[2])["parts"]["about"]
         return found, browser.cookie, name, about
 
     with ThreadPoolExecutor(20) as pool:

@@ -436,7 +436,7 @@ OFFERED = {"guarantee": "epsilon", "engine": "from-table", "classes": "classes"}
 
 
 def uploaded(case, browser):
-    page = browser.ask("/data")[2].decode()
+    page = browser.ask("/mend")[2].decode()
     if case.kind in OFFERED and f'name="{OFFERED[case.kind]}"' not in page:
         raise abo.InputError(f"the app has no {OFFERED[case.kind]} to fill in")
     content = case.frame.to_csv(index=False).encode()
@@ -458,7 +458,7 @@ def answer(browser, path, state, **fields):
 def upload(case, browser):
     """The app's budget is that of the package."""
     fields = {"kept": {"keep-3": "yes"}, "gaps": {"gaps": "keep"}}.get(case.kind, {})
-    found = answer(browser, "data/budget", uploaded(case, browser), **fields)
+    found = answer(browser, "budget/budget", uploaded(case, browser), **fields)
     how = {} if case.kind == "guarantee" else HOW.get(case.kind, {})
     plan = abo.budget(case.frame, rows=PEOPLE, rng=0, **how)
     said = re.sub(r"\s+", " ", re.sub("<[^>]*>", " ", found["parts"]["verdict"]))
@@ -468,7 +468,7 @@ def upload(case, browser):
 
 def record(case, browser):
     """The page of a record tells how far from it the guess is of who ignores the release."""
-    found = answer(browser, "data/measures.csv", uploaded(case, browser), row=1)
+    found = answer(browser, "budget/measures.csv", uploaded(case, browser), row=1)
     told = pd.read_csv(io.StringIO(found), index_col="measure")["ignoring_it"]
     away = case.frame[["age", "ldl"]].to_numpy()
     expected = np.linalg.norm(away[0] - away[1:].mean(axis=0))

@@ -97,12 +97,13 @@ def test_of_a_table_all_name_the_same_record_first(doubled, browser, allbutone, 
 
     _, sent = browser.send((tmp_path / "table.csv").read_bytes())
     state = f"table={sent['fields']['table']}&kind=datasets&rows=40&count={count}&number={count}"
-    ranking = last_line(browser.ask(f"/data/answer?{state}")[2])["parts"]["ranking"]
+    ranking = last_line(browser.ask(f"/budget/people?{state}")[2])["parts"]["people"]
     assert re.findall(r'<tr data-row="(\d+)"', ranking)[:2] == ["2", "22"]
-    ahead = last_line(browser.ask(f"/release/ahead?{state}")[2])["parts"]["ahead"]
+    ahead = last_line(browser.ask(f"/draw/ahead?{state}")[2])["parts"]["ahead"]
     limiting = re.search(r"of row (\d+) sets the limit", ahead)[1]  # by few simulated releases, so of either pair
-    assert re.search(r'<th scope="row">(\d+)', ahead)[1] == limiting
-    written = browser.ask(f"/data/records.csv?{state}")[2].decode().splitlines()
+    people = last_line(browser.ask(f"/draw/ahead?{state}")[2])["parts"]["ahead-people"]
+    assert re.search(r'<th scope="row">(\d+)', people)[1] == limiting
+    written = browser.ask(f"/budget/records.csv?{state}")[2].decode().splitlines()
     assert written[1].split(",")[0] == limiting
 
 

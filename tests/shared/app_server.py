@@ -188,6 +188,12 @@ def inaccessible(page):
     return {one["id"]: [node["html"] for node in one["nodes"]] for one in found}
 
 
+def unfolded(page):
+    """Open all that is folded, as somebody would who looks for a control."""
+    page.evaluate("document.querySelectorAll('details.group').forEach(fold => { fold.open = true; })")
+    return page
+
+
 TABLE = b"a,b\n" + b"\n".join(b"%d.5,%d.25" % (turn * 7 % 23, turn * turn % 17) for turn in range(40)) + b"\n"
 
 
@@ -210,7 +216,7 @@ class Browser:
 
     def send(self, content, name="table.csv"):
         """Upload a table; returns the status and what was answered."""
-        status, _, body = self.ask(f"/data/upload?name={quote(name)}", "POST", content)
+        status, _, body = self.ask(f"/upload/upload?name={quote(name)}", "POST", content)
         return status, json.loads(body)
 
     def stay(self):

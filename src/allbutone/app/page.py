@@ -213,7 +213,8 @@ class Page:
     """One page of the app: its answers, its files, and what a body of bytes can be sent to, by name.
 
     `acts` change something: they are asked by POST with a short form.
-    The template has the page's name; `carried` are the fields that links to other pages take along.
+    The template has the page's name; `carried` are the fields that links to other pages take along; `step`: which
+    one of the path it is, 0 for what stands beside it.
     """
 
     name: str
@@ -225,6 +226,7 @@ class Page:
     acts: Mapping[str, Act] = field(default_factory=dict)
     carried: tuple[str, ...] = ()
     presets: tuple[Preset, ...] = ()
+    step: int = 0
 
     @property
     def sources(self) -> list[dict[str, Any]]:

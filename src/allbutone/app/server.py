@@ -30,11 +30,11 @@ from starlette.websockets import WebSocket
 
 from allbutone.app.jobs import MEDIA, JobRunner, refusal
 from allbutone.app.page import MEGABYTE, Act, Fetch, Page, RequestContext, Sessions, Settings, Source, Take, piece
-from allbutone.app.pages import data, explore, release, studies
+from allbutone.app.pages import budget, decide, draw, explore, mend, studies, upload
 from allbutone.support.errors import Cure, InputError, reason
 from allbutone.support.parallel import one_thread
 
-PAGES = (explore.PAGE, data.PAGE, release.PAGE, studies.PAGE)
+PAGES = (upload.PAGE, mend.PAGE, budget.PAGE, draw.PAGE, decide.PAGE, explore.PAGE, studies.PAGE)
 JAVASCRIPT = "text/javascript"
 mimetypes.add_type(JAVASCRIPT, ".js")  # some systems call it plain text, which browsers then do not run
 SWEEP_SECONDS = 2.0
@@ -72,7 +72,7 @@ def create_app(settings: Settings, hosts: Sequence[str] = ()) -> Starlette:
         sweeper.cancel()
 
     routes: list[BaseRoute] = [
-        Route("/", lambda request: RedirectResponse("/explore")),
+        Route("/", lambda request: RedirectResponse("/upload")),
         Route("/favicon.ico", lambda request: RedirectResponse("/static/mark.svg")),
         Route("/glossary", lambda request: HTMLResponse(piece("glossary.html"))),
         Route("/static/plotly.js", _plotly),

@@ -87,6 +87,7 @@ def budget(
         save(plan.columns(numbers), budget_figure(plan))
         checked = _verified(plan, verify, stream) if verify else ""
     terminal.say(f"{plan.sentence}\n", "bold")
+    terminal.say(f"{plan.in_short}\n")
     show_together(judged)
     _show_plan(plan)
     if checked:

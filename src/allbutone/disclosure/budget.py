@@ -190,6 +190,12 @@ class Budget(ShowsItself):
         )
 
     @property
+    def in_short(self) -> str:
+        """How much is allowed in all, how much of it is out, and what is left: every front end shows this."""
+        most = "at least " * (self.in_all >= self.case.most)
+        return f"{most}{self.in_all:,} allowed · {self.before:,} out · {self.confident_count:,} left"
+
+    @property
     def _though_alone(self) -> str:
         """Say that small chances of several people add up, where they do."""
         tried = self.beyond
@@ -573,7 +579,7 @@ def alternatives_of(case: Case, place: int, column: str) -> tuple[Alternative, .
     """Return what could be done instead, each with the number it allows by the closed form, computed anew."""
     wished = list(changes_of(case, place, column, case.lineup.order[:FEW].tolist()))
     records, prior = case.records, case.mechanism.require_prior()
-    stronger = replace(case, mechanism=replace(case.mechanism, normal=_stronger(records, prior)))
+    stronger = replace(case, mechanism=replace(case.mechanism, normal=stronger_prior(records, prior)))
     words = f"a public prior worth {case.people:,} people that agrees with the table"
     wished.append(Alternative(words, 0, case=stronger))
     every = [replace(one, datasets=one.case.guess) for one in wished if one.case is not None]
@@ -628,7 +634,7 @@ def _explained(one: Alternative, every: list[Alternative]) -> Alternative:
     return replace(one, why="the others then vary less, so that those who come next stand out more")
 
 
-def _stronger(records: Records, prior: NIW) -> NIW:
+def stronger_prior(records: Records, prior: NIW) -> NIW:
     """Return a prior that says what the table says, with the weight of as many people."""
     moments, people = Moments.of(records.values), len(records.values)
     if prior.is_flat:

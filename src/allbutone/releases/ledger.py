@@ -91,6 +91,15 @@ class Ledger:
         """The entries that were not voided."""
         return tuple(entry for entry in self.releases if entry.counts)
 
+    @property
+    def draws_in_words(self) -> str:
+        """How often the table was drawn from so far, and how many of these releases were given out."""
+        times, out = len(self.releases), len(self.counted)
+        if not times:
+            return "Drawn so far: never."
+        kept = f", {times - out:,} not" if times > out else ""
+        return f"Drawn so far: {'once' if times == 1 else f'{times:,} times'} ({out:,} given out{kept})."
+
     def entry(self, number: int) -> Entry:
         """Return the entry of this number."""
         for entry in self.releases:

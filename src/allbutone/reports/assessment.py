@@ -208,7 +208,7 @@ def assess(
         raise InputError(problem, Cure("leave it out", "prior"))
     release, everything = with_prior(release, prior), with_prior(everything, prior)
     require_same_table(records, release)
-    normality = _normality(records, release.mechanism, step)
+    normality = normality_of(records, release.mechanism, step)
 
     def attacked(what: str, of: Released, mass: bool) -> dict[str, np.ndarray]:
         with step(what, len(records.values)) as watch:
@@ -223,14 +223,14 @@ def assess(
     if mass or judged or whole is None:
         whole = attacked("Attacking records", everything, mass)
     planned = _budget(records, release, everything, rule, discloses_anybody(whole), step)
-    compared = _compared(records, release, step)
+    compared = compare(records, release, step)
     found = Assessment(
         records, release, release.mechanism.normal, normality, whole, planned, *compared, by_count, judged, rule
     )
-    return replace(found, class_fit=_class_fit(records, release.mechanism, normality, step))
+    return replace(found, class_fit=class_fit_of(records, release.mechanism, normality, step))
 
 
-def _normality(records: Records, mechanism: Mechanism, step: Step) -> Normality | None:
+def normality_of(records: Records, mechanism: Mechanism, step: Step) -> Normality | None:
     """Judge the normal model, by what categories leave of the measurements, where one spread holds for all.
 
     Gaps are filled by one draw of the model.
@@ -244,7 +244,9 @@ def _normality(records: Records, mechanism: Mechanism, step: Step) -> Normality 
         return check_normality(given_categories(whole, mechanism), of=whole)
 
 
-def _class_fit(records: Records, mechanism: Mechanism, normality: Normality | None, step: Step) -> ClassFit | None:
+def class_fit_of(
+    records: Records, mechanism: Mechanism, normality: Normality | None, step: Step
+) -> ClassFit | None:
     """See what classes draw, where they made the release or the normal model is doubtful in a small table."""
     doubtful = normality is not None and normality.level != "fit"
     could = (
@@ -282,9 +284,10 @@ def _budget(
         return planned.tried(watch)
 
 
-def _compared(
+def compare(
     table: Records | CountedTable, release: Release, step: Step
 ) -> tuple[Fidelity | None, Densities | None]:
+    """Lay synthetic beside real data, where datasets of more than one row were released."""
     if min(release.rows, default=0) <= 1:
         return None, None
     with step("Comparing real and synthetic data", None):
@@ -332,6 +335,6 @@ def assess_in_engine(
     with step("Counting values", None):
         table = CountedTable.of(records)
         normality = check_normality(table)
-    compared = _compared(table, release, step)
+    compared = compare(table, release, step)
     whose: dict[str, Any] = {"rule": rule, "standing": standing, "left_out": LEFT_OUT}
     return Assessment(standing.records, release, prior, normality, risk, planned, *compared, **whose)

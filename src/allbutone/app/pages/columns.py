@@ -80,10 +80,15 @@ READ_FIELDS = tuple(f"{one.name}-" for one in FIELDS if one.name not in OF_THE_P
 
 
 OUT = {"refuse": "refuse the table", "leave-out": "leave them out"}
+OF_GAPS = OUT | {
+    "impute": "impute what is missing, anew for each dataset",
+    "keep": "keep gaps: synthetic tables have gaps, too",
+}
 GAPS = Group(
     "Gaps, and columns that cannot be used",
     (
-        Choice("gaps", "Rows with gaps", "refuse", "Of the columns that are used.", OUT, reset_by="table"),
+        Choice("gaps", "Rows with gaps", "refuse", "Of the columns that are used. What is missing is taken to be "
+               "missing for reasons that the observed values tell.", OF_GAPS, reset_by="table"),
         Choice("unusable", "Columns that cannot be used", "refuse", "Text, dates, constants, copies of others, "
                "identifiers.", OUT, reset_by="table"),
         Choice("repeats", "The same person twice", "refuse", "Every figure is for one row a person. A column that "

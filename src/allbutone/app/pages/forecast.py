@@ -10,19 +10,23 @@ from typing import Any
 import numpy as np
 from starlette.datastructures import QueryParams
 
-from allbutone.app.forms import Choice, FieldError, Group, Hidden, Whole, read
-from allbutone.app.jobs import Progress
-from allbutone.app.page import RequestContext
+from allbutone.app.forms import Choice, FieldError, Group, Hidden, Whole, names, read
+from allbutone.app.jobs import Answer, Progress
+from allbutone.app.page import RequestContext, Source, piece
 from allbutone.app.pages import source
 from allbutone.app.pages.source import Chosen
-from allbutone.disclosure.budget import EXPECTED_RELEASES, Budget, budget
+from allbutone.disclosure.budget import EXPECTED_RELEASES, EXPECTED_WITH_CLASSES, Budget, budget
 from allbutone.disclosure.lineup import CONFIDENCE
 from allbutone.disclosure.rule import Rule
 from allbutone.model.prior import prior_entries
 from allbutone.releases.ledger import Ledger, Together
 from allbutone.releases.release import MOST_DATASETS
+from allbutone.reports.assessment import normality_of as judge
 from allbutone.reports.glossary import GLOSSARY
-from allbutone.utility.normality import Normality, check_normality, given_categories
+from allbutone.support.errors import InputError
+from allbutone.support.text import counted, listed
+from allbutone.tables.admission import ColumnsError
+from allbutone.utility.normality import Normality
 
 RELEASE_KIND = Choice(
     "kind", "What is released", "datasets",
@@ -40,6 +44,26 @@ PROBABILITY = Choice(
     f"{GLOSSARY['disclosed'].plain} A lower probability is stricter.",
     {"0.25": "25 %: stricter", "0.5": "50 %: as likely as not", "0.75": "75 %", "0.9": "90 %: nearly sure"},
 )  # fmt: skip
+NUMBER = Whole(
+    "number", "How many", "1",
+    "Each from parameters of its own, drawn at random. All that was ever released counts together: "
+    "with 3 datasets out, 2 more are 5.",
+    1, MOST_DATASETS, 1, (1, 50),
+)  # fmt: skip
+FORMAT = Choice(
+    "format", "Format", "csv", "Of the files to download.", {"csv": "CSV", "parquet": "Parquet"},
+    only="kind=datasets",
+)  # fmt: skip
+DRAWN = Hidden("drawn", "Release drawn", reset_by="table")
+WHAT = Group("What is released", (RELEASE_KIND, NUMBER, ROWS, FORMAT, DRAWN))
+RULE = Group("The rule", (PROBABILITY,))
+GROUPS = (WHAT, RULE)
+ASKED = ("kind", "rows", "probability")  # that decide a budget, with the table
+CARRIED = (*source.CARRIED, *names(GROUPS))  # from one step of the path to the next
+
+MOST_VALUES = 5_000_000  # numbers of a release that is drawn here
+MOST_FILES = 1000  # and datasets, or draws
+LEAST = 0.001  # a chance below which people are counted, not listed
 
 
 def rows_of(asked: dict[str, Any], chosen: Chosen) -> int | None:
@@ -52,61 +76,16 @@ def rule_of(asked: dict[str, Any]) -> Rule:
     return Rule.of(float(asked["probability"]))
 
 
-def budget_of(
-    chosen: Chosen, rows: int | None, rule: Rule, step: Progress, out: Together | None = None, key: str = ""
-) -> Budget:
-    """Return the budget, which is simulated once for all pages; `out`: what is out already, known by a `key`."""
-
-    def plan() -> Budget:
-        with step("Simulating releases", EXPECTED_RELEASES) as watch:
-            return budget(
-                chosen.records,
-                chosen.prior,
-                rows=rows,
-                release=out.release if out and out.any else None,
-                probability=rule,
-                alternatives=True,
-                keep=chosen.keep,
-                rng=0,
-                watch=watch,
-            )
-
-    return chosen.held.get_or_compute(("budget", *chosen.key, rows, rule, key), plan)
-
-
-def normality_of(chosen: Chosen, step: Progress) -> Normality:
-    """Judge, once for all pages, whether the normal model fits: given the categories and what is kept, if any."""
-
-    def judge() -> Normality:
-        if not chosen.is_mixed:
-            return check_normality(chosen.records)
-        mechanism = chosen.synthesizer.mechanism
-        return check_normality(given_categories(chosen.records, mechanism), of=chosen.records)
-
-    with step("Judging the model", None):
-        return chosen.held.get_or_compute(("normality", chosen.reading, chosen.keep), judge)
-
-
-MOST_VALUES = 5_000_000  # numbers of a release that is drawn here
-MOST_FILES = 1000  # and datasets, or draws
-
-
-RELEASE = (
-    RELEASE_KIND,
-    Whole(
-        "number", "How many", "1",
-        "Each from parameters of its own, drawn at random. All that was ever released counts together: "
-        "with 3 datasets out, 2 more are 5.",
-        1, MOST_DATASETS, 1, (1, 50),
-    ),
-    ROWS,
-    Choice(
-        "format", "Format", "csv", "Of the files to download.", {"csv": "CSV", "parquet": "Parquet"},
-        only="kind=datasets",
-    ),
-    Hidden("drawn", "Release drawn"),
-)  # fmt: skip
-GROUPS = (Group("The release", RELEASE), Group("The rule", (PROBABILITY,)))
+def ready(query: QueryParams, context: RequestContext) -> Chosen:
+    """Return the table of an address, or say that something stands in its way: what, the step Mend says."""
+    try:
+        return source.chosen(query, context)
+    except ColumnsError as error:
+        columns = listed([problem.column for problem in error.problems], 5)
+        raise InputError(
+            f"{counted(len(error.problems), 'column')} cannot be used yet ({columns})",
+            "go to step 2, Mend, which says why and offers what helps",
+        ) from error
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +101,7 @@ class ReleaseRequest:
     @classmethod
     def of(cls, query: QueryParams, context: RequestContext) -> "ReleaseRequest":
         """Return what an address asks for."""
-        asked, chosen = read(GROUPS, query), source.chosen(query, context)
+        asked, chosen = read(GROUPS, query), ready(query, context)
         if chosen.keep and asked["kind"] == "datasets" and asked["rows"]:
             problem = "with columns that are kept there is a row for each person"
             raise FieldError("rows", problem, "leave it empty", where="Rows of each dataset")
@@ -168,7 +147,7 @@ class ReleaseRequest:
         """The commands that draw and judge another of the same kind; chance is never the same twice."""
         table = "demo/cohort.csv" if self.chosen.simulated else self.chosen.name
         table = f"./{table}" if table.startswith("-") else table
-        again = self.chosen.options
+        again, without = self.chosen.options, self.chosen.reading.without
         lines = [["allbutone", "demo"]] if self.chosen.simulated else []
         if self.chosen.public:
             entries = prior_entries(self.chosen.prior)
@@ -178,8 +157,11 @@ class ReleaseRequest:
             again += ["--table-file", "table.json"]
             lines.append(["echo", json.dumps({"columns": entries}, ensure_ascii=False), ">", "table.json"])
         kind = ["--release", "parameters"] if self.rows is None else ["--rows", f"{self.rows}"]
-        if self.rows is not None and self.format != "csv":
-            kind += ["--format", self.format]
+        if self.rows is not None and (self.chosen.keep or self.format != "csv"):
+            kind = [
+                *([] if self.chosen.keep else kind),
+                *(["--format", self.format] if self.format != "csv" else []),
+            ]
         number = ["--datasets", f"{self.number}"]
         lines.append(["allbutone", "synthesize", table, "--out", "release", *number, *kind, *again])
         alike = [] if self.chosen.held.thing.header else ["--no-header"]
@@ -187,7 +169,63 @@ class ReleaseRequest:
         lines.append(["allbutone", "report", table, "release", *alike])
         if self.rule != Rule():
             lines[-1] += ["--probability", f"{self.rule.probability:g}"]
-        return [" ".join(part if part == ">" else shlex.quote(part) for part in line) for line in lines]
+        first = [f"# first: leave row {listed([str(row) for row in without])} out of {table}"] if without else []
+        return first + [" ".join(part if part == ">" else shlex.quote(part) for part in line) for line in lines]
+
+
+def ledger_of(chosen: Chosen, context: RequestContext) -> Ledger | None:
+    """Return the ledger of a table, as it is now, if the app was told of one."""
+    path = None if chosen.simulated else context.settings.ledger_of(chosen.name)
+    return None if path is None else Ledger.at(path)
+
+
+def planned(request: ReleaseRequest, context: RequestContext, step: Progress) -> Budget:
+    """Return the budget with what the ledger says is out already: the one of which every page speaks."""
+    chosen, ledger = request.chosen, ledger_of(request.chosen, context)
+    if ledger is None or not ledger.is_there:
+        return budget_of(chosen, request.rows, request.rule, step)
+    earlier = ledger.together(chosen.records, mixed=chosen.is_mixed)
+    key = repr([one.files for one in ledger.counted])
+    return budget_of(chosen, request.rows, request.rule, step, earlier, key)
+
+
+def budget_of(
+    chosen: Chosen, rows: int | None, rule: Rule, step: Progress, out: Together | None = None, key: str = ""
+) -> Budget:
+    """Return the budget, which is simulated once for all pages; `out`: what is out already, known by a `key`."""
+
+    def plan() -> Budget:
+        expected = EXPECTED_WITH_CLASSES if chosen.classes else EXPECTED_RELEASES
+        released = out.release if out and out.any else None
+        with step("Simulating releases", expected) as watch:
+            asked: dict[str, Any] = {
+                "rows": rows,
+                "probability": rule,
+                "release": released,
+                "rng": 0,
+                "watch": watch,
+            }
+            return budget(chosen.records, alternatives=True, **asked, **chosen.how)
+
+    return chosen.held.get_or_compute(("budget", *chosen.key, rows, rule, key), plan)
+
+
+class _NotYet(InputError):
+    """A budget that nobody has asked for yet."""
+
+
+class _Known(Progress):
+    """Lets nothing be simulated: only what is there already is shown."""
+
+    def __call__(self, step: str, parts: int | None) -> Any:
+        """Refuse to begin."""
+        raise _NotYet(step)
+
+
+def normality_of(chosen: Chosen, step: Progress) -> Normality | None:
+    """Judge, once for all pages, whether the normal model fits: given the categories and what is kept, if any."""
+    key = ("normality", chosen.reading, chosen.keep, chosen.missing, chosen.classes, chosen.cells)
+    return chosen.held.get_or_compute(key, lambda: judge(chosen.records, chosen.synthesizer.mechanism, step))
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,22 +258,39 @@ class Forecast:
     @property
     def at_stake(self) -> list[dict[str, Any]]:
         """Those likelier to be disclosed than the budget accepts, the likeliest at least."""
-        return self.lines(max(1, int(np.sum(self.chances > 1 - CONFIDENCE))))
-
-    def lines(self, most: int) -> list[dict[str, Any]]:
-        """Return a line for each of the records likeliest to be disclosed."""
-        places = self.plan.ranked(self.in_all)[:most]
-        columns = (self.plan.rows[places], self.chances[places], self.plan.leverage[places])
-        return [dict(zip(("row", "chance", "leverage"), line, strict=True)) for line in zip(*columns, strict=True)]
+        return people_lines(self.plan, self.in_all, max(1, int(np.sum(self.chances > 1 - CONFIDENCE))))
 
 
-def forecast(request: ReleaseRequest, context: RequestContext, step: Progress) -> Forecast:
-    """Return what may be expected of a release, with what the ledger says is out already."""
-    chosen = request.chosen
-    path = None if chosen.simulated else context.settings.ledger_of(chosen.name)
-    ledger, earlier, key = Ledger.at(path) if path else None, None, ""
-    if ledger and ledger.is_there:
-        earlier = ledger.together(chosen.records, mixed=chosen.is_mixed)
-        key = repr([one.files for one in ledger.counted])
-    plan = budget_of(chosen, request.rows, request.rule, step, earlier, key)
-    return Forecast(request, plan)
+def likely_people(plan: Budget, count: int, most: int) -> tuple[list[dict[str, Any]], int, float]:
+    """Return lines of those whose chance is not next to nothing, `most` at most; how many others, and theirs."""
+    chances = np.sort(plan.chances(count))[::-1]
+    lines = people_lines(plan, count, max(1, min(most, int(np.sum(chances >= LEAST)))))
+    others = chances[len(lines) :]
+    return lines, len(others), float(max(others, default=0.0))
+
+
+def people_lines(plan: Budget, count: int, most: int) -> list[dict[str, Any]]:
+    """Return a line for each of those likeliest to be disclosed by `count` in all, who sets the limit first."""
+    places, chances = plan.ranked(count)[:most], plan.chances(count)
+    leverage = plan.leverage if plan.case.has_law else np.full(len(chances), np.nan)
+    columns = (plan.rows[places], chances[places], leverage[places])
+    return [dict(zip(("row", "chance", "leverage"), line, strict=True)) for line in zip(*columns, strict=True)]
+
+
+def _chip(query: QueryParams, context: RequestContext, step: Progress) -> Answer:
+    """Say on every step how much is allowed, out and left; nothing where the table is not ready for that."""
+    try:
+        request = ReleaseRequest.of(query, context)
+        plan = planned(request, context, step)
+    except InputError:  # another answer of the page says what is wrong
+        return Answer({"chip": piece("chip.html", plan=None)})
+    looked = request.chosen.simulated or ledger_of(request.chosen, context) is not None
+    return Answer({"chip": piece("chip.html", plan=plan, looked=looked)})
+
+
+_OF_CHIP = (*source.CARRIED, *ASKED)
+CHIP = {"chip": Source(_chip, _OF_CHIP, slow=True, later=True)}
+# where the table may still change, and nobody asked for the budget of every change
+CHIP_IF_KNOWN = {
+    "chip": Source(lambda query, context, step: _chip(query, context, _Known()), _OF_CHIP, later=True)
+}

@@ -25,6 +25,7 @@ from allbutone.tables.records import Records
 from allbutone.tables.schema import Schema
 
 TRIAL = 100  # datasets, or draws, of a trial release
+TRIAL_OF_CELLS = 5  # of one of a table with categories, gaps, kept columns or classes, which takes longer
 NUMBERS = 5_000_000  # that a trial release may hold
 MOST_MISSING = 20  # records besides the one looked at: more take longer than a page should
 SEED = 1  # of every trial: the same table shows the same trial twice
@@ -74,6 +75,18 @@ def trial(chosen: Chosen, rows: int | None) -> Release | None:
         return Release.draw(whole, [rows] * most, rng, columns=names, prior=prior, schema=records.schema)
 
     return chosen.held.get_or_compute(("trial", *chosen.key, rows), draw) if most else None
+
+
+def mixed_trial(chosen: Chosen, rows: int | None, count: int) -> Release:
+    """Return a release of a table of any kind, drawn to be looked at and never released: see `trial`."""
+    rng, synthesizer = np.random.default_rng(SEED), chosen.synthesizer
+
+    def draw() -> Release:
+        if rows is None:
+            return synthesizer.sample_parameters(count, rng_for_tests=rng)
+        return synthesizer.sample(datasets=count, rows=None if chosen.keep else rows, rng_for_tests=rng)
+
+    return chosen.held.get_or_compute(("trial", *chosen.key, rows, count), draw)
 
 
 def names_in(text: str) -> tuple[str, ...]:
@@ -228,9 +241,9 @@ class OneDraw:
         return f"about {round(100 * self.own)} of 100" if self.own < 0.995 else "more than 99 of 100"
 
     def would(self, what: str = "") -> str:
-        """How many such releases would; to whom the chance is of."""
-        whom = "to somebody who knows everybody else, and nothing of this person"
-        return f"{self.share} such releases would{what} {whom}{', and who learns more' * bool(self.lacking)}"
+        """How many such releases would, to whichever of the usual adversaries."""
+        usual = ", to the usual adversary, who learns more" * bool(self.lacking)
+        return f"{self.share} such releases would{what}{usual}"
 
 
 def verdict_piece(

@@ -8,25 +8,32 @@ import numpy as np
 import pyarrow as pa
 from starlette.datastructures import QueryParams
 
-from allbutone.app.forms import Choice, FieldError, Group, Hidden, Number, names, read
+from allbutone.app.forms import Choice, FieldError, Group, Hidden, Number, Whole, names, read
 from allbutone.app.page import Held, RequestContext
 from allbutone.app.pages import columns as declared
+from allbutone.model.classes import CLASSES as CLASSES_BY_DEFAULT
+from allbutone.model.location import MAIN_EFFECTS, SEPARATE
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.model.prior import prior_conflict, prior_from
-from allbutone.releases.mechanism import require_measurements
+from allbutone.releases.mechanism import CLASSES, IMPUTE, KEEP_GAPS, REFUSE, require_measurements
 from allbutone.releases.synthesizer import Synthesizer
-from allbutone.support.text import counted
-from allbutone.tables.admission import ColumnsError, Problem, refusal
+from allbutone.support.text import counted, listed
+from allbutone.tables.admission import ColumnsError, Problem, is_person, refusal
 from allbutone.tables.records import Records, demo_cohort
 from allbutone.tables.schema import Schema
 
 COHORT = "cohort"
+NAMES_PEOPLE = "looks like an identifier (it is named after people)"
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How a table is read; `columns` are those ticked, none for all of them. Equal ones give equal records."""
+    """How a table is read; `columns` are those ticked, none for all of them. Equal ones give equal records.
+
+    gaps: whether values may be missing; many_cells: whether categories may have any number of combinations;
+    without: the rows that are left out, by their numbers.
+    """
 
     columns: tuple[str, ...]
     measured: bool
@@ -34,6 +41,9 @@ class Reading:
     complete_cases: bool
     drop_unusable: bool
     rows_are_people: bool
+    gaps: bool = False
+    many_cells: bool = False
+    without: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +51,7 @@ class Chosen:
     """The records and the prior that a page is about; `held` keeps what is computed of them, under `key`.
 
     `reading`: how they were read; `public`: the prior, of the measurements that are drawn, was typed in; `keep`:
-    the columns that go out as they are.
+    the columns that go out as they are; missing, classes, cells: as of a `Synthesizer`, 0 for no classes.
     """
 
     name: str
@@ -51,7 +61,10 @@ class Chosen:
     held: Held
     reading: Reading
     public: bool
-    keep: tuple[str, ...]
+    keep: tuple[str, ...] = ()
+    missing: str = REFUSE
+    classes: int = 0
+    cells: str = MAIN_EFFECTS
 
     @property
     def drawn(self) -> tuple[str, ...]:
@@ -60,22 +73,28 @@ class Chosen:
 
     @property
     def is_mixed(self) -> bool:
-        """Whether there are categories or columns to keep: then less can be said before a release is drawn."""
-        return bool(self.records.categories.columns or self.keep)
+        """Whether it takes more than the normal model: categories, columns to keep, gaps, or classes."""
+        return bool(self.records.categories.columns or self.keep or self.missing != REFUSE or self.classes)
+
+    @property
+    def how(self) -> dict[str, Any]:
+        """How it is modelled, as `Synthesizer` and `budget` take it."""
+        if self.classes:
+            own = {"model": CLASSES, "classes": self.classes, "keep": self.keep, "missing": self.missing}
+            return {"prior": self.prior if self.public else None, **own}
+        return {"prior": self.prior, "keep": self.keep, "missing": self.missing, "cells": self.cells}
 
     @property
     def synthesizer(self) -> Synthesizer:
         """What draws releases of it."""
-        return self.held.get_or_compute(
-            ("fitted", *self.key), lambda: Synthesizer(self.prior, keep=self.keep).fit(self.records)
-        )
+        return self.held.get_or_compute(("fitted", *self.key), lambda: Synthesizer(**self.how).fit(self.records))
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """What tells two of one table apart: how it is read, the prior, and what is kept."""
+        """What tells two of one table apart: how it is read, the prior, what is kept, and the model."""
         prior = self.prior
         numbers = (*prior.mean.tolist(), prior.mean_weight, prior.df, *np.diagonal(prior.scale).tolist())
-        return (self.reading, numbers, self.keep)
+        return (self.reading, numbers, self.keep, self.missing, self.classes, self.cells)
 
     @property
     def entries(self) -> dict[str, Any]:
@@ -90,6 +109,9 @@ class Chosen:
         asked += ["--complete-cases"] if reading.complete_cases else []
         asked += ["--rows-are-people"] if reading.rows_are_people else []
         asked += [part for name in self.keep for part in ("--keep", name)]
+        asked += ["--missing", self.missing] if self.missing != REFUSE else []
+        asked += ["--model", CLASSES, "--classes", f"{self.classes}"] if self.classes else []
+        asked += ["--cells", self.cells.replace(" ", "-")] if self.cells != MAIN_EFFECTS else []
         if self.held.thing.header:
             named = reading.columns or reading.measured or reading.drop_unusable
             return asked + [part for name in kept if named for part in ("--columns", name)]
@@ -128,10 +150,36 @@ PUBLIC = Group(
     ),
     "prior=public",
 )  # fmt: skip
-SOURCE_GROUPS = (TABLE, declared.GAPS, PRIOR, PUBLIC)
+MODEL = Group(
+    "The model",
+    (
+        Choice(
+            "model", "How columns go together", "",
+            "One bell curve for all, around a centre for each combination of categories; or several classes of "
+            "people, each with its own, which keep several peaks and bent relations. Choose once, and before you "
+            "look at what comes out: a choice by the table tells of it.",
+            {"": "one bell curve", CLASSES: "classes of people"},
+        ),
+        Whole("classes", "Classes, at most", f"{CLASSES_BY_DEFAULT}", "Those not needed stay empty.", 1, 100,
+              only=f"model={CLASSES}"),
+        Choice(
+            "cells", "Cells of the categories", MAIN_EFFECTS,
+            "Every combination of levels is a cell. They share one spread, each level moving the centre; or each "
+            "has a centre and a spread of its own, which takes many people in each.",
+            {MAIN_EFFECTS: "one spread for all", SEPARATE: "each its own"}, only="model=",
+        ),
+    ),
+)  # fmt: skip
+WITHOUT = Group("Who is left out", (Hidden("leave", "Rows left out", reset_by="table"),))
+SOURCE_GROUPS = (TABLE, declared.GAPS, MODEL, PRIOR, PUBLIC, WITHOUT)
 COLUMNS = "columns"  # ticks, of which there are as many as the table has
-READ = (COLUMNS, *declared.READ_FIELDS, *names((TABLE, declared.GAPS)))  # all that decides the records
-CARRIED = (*READ, f"{declared.KEEP.name}-", *declared.PUBLIC_FIELDS, *names((PRIOR, PUBLIC)))
+READ = (COLUMNS, *declared.READ_FIELDS, *names((TABLE, declared.GAPS, WITHOUT)), "model")  # decides the records
+CARRIED = (
+    *READ,
+    f"{declared.KEEP.name}-",
+    *declared.PUBLIC_FIELDS,
+    *names((MODEL, PRIOR, PUBLIC), but=("model",)),
+)
 
 _COHORT = Held(
     declared.Uploaded(
@@ -155,42 +203,78 @@ def chosen(query: QueryParams, context: RequestContext) -> Chosen:
     if COLUMNS in query and not any(columns):
         raise FieldError(COLUMNS, "none is ticked", "tick at least one", where="The columns")
     said = declared.declaration(query, held, asked)
-    keep = declared.kept_columns(query, held.thing.names)
+    keep, reading = declared.kept_columns(query, held.thing.names), reading_of(columns, held, asked, said)
+    need_prior = [column for column in said.schema.measurements if public and column.name not in keep]
+    records = _admitted(held, reading, said.problems, Schema(tuple(need_prior)))
+    keep = tuple(name for name in keep if name in records.order)
+    drawn, classes = [name for name in records.columns if name not in keep], 0
+    if asked["model"] == CLASSES:
+        classes = asked["classes"]
+    else:
+        require_measurements(drawn)
+    prior, note = _prior(said, records.select(drawn), asked, held, reading) if drawn else (NIW.flat(1), "")
+    table = Chosen(held.thing.name, records, prior, note, held, reading, public, keep)
+    if reading.gaps and records.has_gaps:
+        table = replace(table, missing=asked["gaps"])
+    if records.categories.columns and not classes:
+        table = replace(table, cells=asked["cells"])
+    table = replace(table, classes=classes)
+    if table.is_mixed:
+        assert table.synthesizer  # what cannot be drawn is refused before anyone asks for it
+    return table
+
+
+def reading_of(
+    columns: tuple[str, ...], held: Held, asked: Mapping[str, Any], said: declared.Declaration
+) -> Reading:
+    """Return how an address says that a table is read."""
     used = said.schema.for_columns(columns or held.thing.names).columns
-    reading = Reading(
+    return Reading(
         columns,
         asked["measured"] == "yes",
         Schema(tuple(replace(column, centre=None, spread=None) for column in used)),
         asked["gaps"] == "leave-out",
         asked["unusable"] == "leave-out",
         asked["repeats"] == "people",
+        asked["gaps"] in (IMPUTE, KEEP_GAPS),
+        asked["model"] == CLASSES,
+        rows_in(asked["leave"], held.thing.content.num_rows),
     )
-    need_prior = [column for column in said.schema.measurements if public and column.name not in keep]
-    records = _admitted(held, reading, said.problems, Schema(tuple(need_prior)))
-    keep = tuple(name for name in keep if name in records.order)
-    drawn = [name for name in records.columns if name not in keep]
-    require_measurements(drawn)
-    p = len(drawn)
-    prior, note = NIW.flat(p), ""
-    if public:
-        known = [said.schema.column(name) for name in drawn]
-        entries = {key: [getattr(column, key) for column in known] for key in ("centre", "spread")}
-        entries |= {"mean_weight": asked["weight"], "df": p + asked["extra"]}
-        measured = records.select(drawn)
-        prior = prior_from(entries, drawn, measured.schema)
-        moments = held.get_or_compute(("moments", reading, keep), lambda: Moments.of(measured.values))
-        note = prior_conflict(prior, moments, drawn) or ""
-    elif len(records.values) <= len(records.columns) + 1:
+
+
+def rows_in(text: str, rows: int) -> tuple[int, ...]:
+    """Return the numbers of rows between commas, all of which the table has."""
+    found = [part.strip() for part in text.split(",") if part.strip()]
+    if wrong := [part for part in found if not (part.isascii() and part.isdecimal() and 1 <= int(part) <= rows)]:
         raise FieldError(
-            "prior",
-            f"{len(records.values)} rows are too few for {len(records.columns)} columns without one",
-            "choose one from public knowledge, or fewer columns",
-            where="The prior",
+            "leave",
+            f"{wrong[0][:60]!r} is none of this table",
+            f"give rows from 1 to {rows:,}",
+            where="Rows left out",
         )
-    table = Chosen(held.thing.name, records, prior, note, held, reading, public, keep)
-    if table.is_mixed:
-        assert table.synthesizer  # what cannot be drawn is refused before anyone asks for it
-    return table
+    return tuple(sorted({int(part) for part in found}))
+
+
+def _prior(
+    said: declared.Declaration, measured: Records, asked: Mapping[str, Any], held: Held, reading: Reading
+) -> tuple[NIW, str]:
+    """Return the prior of the measurements that are drawn, and what there is to note of it."""
+    drawn, p = measured.columns, len(measured.columns)
+    if asked["prior"] != "public":
+        if asked["model"] != CLASSES and len(measured.values) <= p + 1:
+            raise FieldError(
+                "prior",
+                f"{len(measured.values)} rows are too few for {p} columns without one",
+                "choose one from public knowledge, or fewer columns",
+                where="The prior",
+            )
+        return NIW.flat(p), ""
+    known = [said.schema.column(name) for name in drawn]
+    entries = {key: [getattr(column, key) for column in known] for key in ("centre", "spread")}
+    entries |= {"mean_weight": asked["weight"], "df": p + asked["extra"]}
+    prior = prior_from(entries, drawn, measured.schema)
+    moments = held.get_or_compute(("moments", reading, drawn), lambda: Moments.of(measured.without_gaps().values))
+    return prior, prior_conflict(prior, moments, drawn) or ""
 
 
 def _admitted(held: Held, reading: Reading, faults: Sequence[Problem], prior_of: Schema) -> Records:
@@ -201,7 +285,7 @@ def _admitted(held: Held, reading: Reading, faults: Sequence[Problem], prior_of:
     ticked, records = reading.columns or held.thing.names, None
     problems = [fault for fault in faults if fault.column in ticked]
     try:
-        records = held.get_or_compute(("records", reading), lambda: _records(held.thing, reading))
+        records = records_of(held, reading)
     except ColumnsError as error:
         wrong = {fault.column for fault in problems}
         problems += [problem for problem in error.problems if problem.column not in wrong]
@@ -217,6 +301,11 @@ def _admitted(held: Held, reading: Reading, faults: Sequence[Problem], prior_of:
     return records
 
 
+def records_of(held: Held, reading: Reading) -> Records:
+    """Return the records of a table, read once for all pages."""
+    return held.get_or_compute(("records", reading), lambda: _records(held.thing, reading))
+
+
 def _records(table: declared.Uploaded, reading: Reading) -> Records:
     """Return the ticked columns; all of them where none is named.
 
@@ -229,6 +318,9 @@ def _records(table: declared.Uploaded, reading: Reading) -> Records:
     kept = [name for name in ticked if name not in badly_named]
     if not kept:
         raise refusal(bad)
+    people = [name for name in kept if reading.measured and is_person(name)]
+    if people:  # whatever somebody says: a column that is named after people is no measurement
+        raise refusal([*bad, *(Problem(name, NAMES_PEOPLE, is_name=True) for name in people)])
     named = reading.measured or any(name not in names for name in ticked)
     try:
         records = Records.of(
@@ -239,13 +331,24 @@ def _records(table: declared.Uploaded, reading: Reading) -> Records:
             complete_cases=reading.complete_cases,
             drop_unusable=reading.drop_unusable,
             rows_are_people=reading.rows_are_people,
+            gaps=reading.gaps,
+            many_cells=reading.many_cells,
             categories=True,
         )
     except ColumnsError as error:
         raise refusal([*bad, *error.problems]) from error
+    if reading.without:
+        records = _without(records, reading.without)
     if not bad:
         return records
     if not reading.drop_unusable:
         raise refusal(bad)
     left_out = "".join(f"\n  {problem.column!r} {problem.words}" for problem in bad)
     return replace(records, notes=(f"Left out {counted(len(bad), 'column')}:{left_out}", *records.notes))
+
+
+def _without(records: Records, rows: tuple[int, ...]) -> Records:
+    """Return the records without some people, and say so."""
+    left = records.take(np.flatnonzero(~np.isin(records.rows, rows)))
+    named = f"row{'s' * (len(rows) > 1)} {listed([f'{row:,}' for row in rows])}"
+    return replace(left, notes=(f"Left out as you chose: {named}.", *left.notes))

@@ -5,6 +5,7 @@ import { offer } from "./tables.js";
 
 const form = document.getElementById("controls");
 const error = document.getElementById("error");
+const results = document.getElementById("results");
 
 const MOMENT = 300; // milliseconds
 
@@ -26,6 +27,7 @@ export function start(after = () => {}, before = () => {}) {
   document.addEventListener("change", event => { if (event.target.form === form) take(event.target, true); });
   form.addEventListener("submit", event => event.preventDefault());
   addEventListener("popstate", () => { state = new URLSearchParams(location.search); fill(); ask(); });
+  remember();
   if (matchMedia("(max-width: 900px)").matches) {
     document.querySelectorAll("details.more").forEach(part => { part.open = false; });
   }
@@ -66,7 +68,26 @@ function isShown(part) {
 export function keep() {
   const address = location.pathname + (state.size ? `?${state}` : "");
   if (address !== location.pathname + location.search) history.pushState(null, "", address);
+  remember();
   carry();
+}
+
+// Who looks beside the path finds the way back to the same table and choices: in this tab, as long as it is open.
+function remember() {
+  if (document.getElementById("chip")) sessionStorage.setItem("path", location.search);
+  else for (const link of document.querySelectorAll(".path a, .brand")) link.search = sessionStorage.getItem("path") ?? "";
+}
+
+// Goes to another step with the state of this one, and some fields changed.
+export function go(step, fields = {}) {
+  set(fields);
+  location.assign(`/${step}${state.size ? `?${state}` : ""}`);
+}
+
+// Asks anew what depends on more than the address.
+export function again(...paths) {
+  for (const source of sources) if (paths.includes(source.path)) source.asked = null;
+  ask();
 }
 
 function put(name, text) {
@@ -123,7 +144,7 @@ const takes = (fields, name) => fields.includes(name) || fields.includes(name.re
 
 // Links to other pages take along what those understand.
 function carry() {
-  for (const link of document.querySelectorAll("nav a[data-carry]")) {
+  for (const link of document.querySelectorAll(document.getElementById("chip") ? "nav a[data-carry]" : "nav:not(:has(.path)) a[data-carry]")) {
     const carried = link.dataset.carry.split(" ").filter(Boolean);
     const kept = new URLSearchParams([...state].filter(([name]) => takes(carried, name)));
     link.href = link.pathname + (kept.size ? `?${kept}` : "");
@@ -162,6 +183,7 @@ function askLater() {
 
 async function follow(source) {
   busy(1);
+  document.body.classList.add(`asking-${source.path}`);
   try {
     while (source.next) {
       source.asked = source.next;
@@ -174,6 +196,7 @@ async function follow(source) {
     }
   } finally {
     source.control = null;
+    document.body.classList.remove(`asking-${source.path}`);
     busy(-1);
   }
 }
@@ -220,15 +243,24 @@ function complain(who, found) {
   tell();
 }
 
-// Says what is wrong, of several things the latest, and marks the fields.
+// Says what is wrong, of several things the latest: under the field that it is about, where that can be seen.
 function tell() {
-  const problem = [...problems.values()].at(-1);
+  const problem = [...problems.values()].at(-1), was = error.textContent;
+  const field = problem?.field && [...form.elements].find(control => control.name === problem.field && control.type !== "hidden");
+  const place = field?.closest(".control");
+  if (place && place.nextElementSibling !== error) place.after(error);
+  else if (!place && error.parentElement !== results) results.prepend(error);
   error.hidden = !problem;
   error.textContent = problem?.error ?? "";
-  const wrong = new Set([...problems.values()].map(({ field }) => field).filter(Boolean)); // boxes share a name
+  const wrong = new Set([...problems.values()].map(each => each.field).filter(Boolean)); // boxes share a name
   for (const control of form.elements) {
-    if (wrong.has(control.name)) control.setAttribute("aria-invalid", "true"); else control.removeAttribute("aria-invalid");
+    const isWrong = wrong.has(control.name);
+    if (isWrong) control.setAttribute("aria-invalid", "true"); else control.removeAttribute("aria-invalid");
+    if (isWrong && control === field) control.setAttribute("aria-errormessage", "error"); else control.removeAttribute("aria-errormessage");
   }
+  if (!problem || problem.error === was) return;
+  for (let fold = place?.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
+  error.scrollIntoView({ block: "nearest" });
 }
 
 // While this connection is open the server keeps what was uploaded. When it comes back, what was lost is asked again.
@@ -238,10 +270,34 @@ function stay(again = false) {
   socket.addEventListener("close", () => setTimeout(() => stay(true), 2000));
 }
 
-// One help is open at a time, and Escape closes it.
+// One help is open at a time, beside its word; Escape, a click elsewhere and scrolling close it.
 const close = but => document.querySelectorAll(".help[open]").forEach(help => { help.open = help === but; });
-document.addEventListener("toggle", event => { if (event.target.matches(".help[open]")) close(event.target); }, true);
-document.addEventListener("keydown", event => { if (event.key === "Escape") close(null); });
+function beside(help) {
+  const word = help.querySelector("summary").getBoundingClientRect(), words = help.querySelector("p");
+  const [wide, high] = [document.documentElement.clientWidth, document.documentElement.clientHeight];
+  words.style.left = `${Math.max(8, Math.min(word.left, wide - words.offsetWidth - 8))}px`;
+  const below = word.bottom + 6;
+  words.style.top = `${below + words.offsetHeight > high ? Math.max(8, word.top - 6 - words.offsetHeight) : below}px`;
+}
+document.addEventListener("toggle", event => {
+  if (!event.target.matches(".help[open]")) return;
+  close(event.target);
+  beside(event.target);
+}, true);
+document.addEventListener("keydown", event => {
+  const open = document.querySelector(".help[open]");
+  if (event.key !== "Escape" || !open) return;
+  close(null);
+  open.querySelector("summary").focus();
+});
+document.addEventListener("click", event => { if (!event.target.closest(".help")) close(null); });
+addEventListener("scroll", () => close(null), { passive: true });
+
+// A button that sets fields, as the server has declared them.
+document.addEventListener("click", event => {
+  const button = event.target.closest("[data-fields]");
+  if (button) change(JSON.parse(button.dataset.fields));
+});
 
 // A file is fetched, so that what is wrong with it is said in the page; while it is being made, that is said, too.
 document.addEventListener("click", async event => {
@@ -257,6 +313,7 @@ document.addEventListener("click", async event => {
     const name = response.headers.get("content-disposition").match(/filename="(.*)"/)[1];
     Object.assign(document.createElement("a"), { href: url, download: name }).click();
     setTimeout(() => URL.revokeObjectURL(url), 60_000);
+    document.dispatchEvent(new CustomEvent("taken", { detail: name }));
   } catch {
     await show({ error: SILENT });
   } finally {

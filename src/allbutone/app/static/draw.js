@@ -1,19 +1,15 @@
-// Release: what to expect, a draw that asks twice where someone is exposed, and what came of it.
+// Draw: what to expect, and a draw that asks twice where someone is exposed; what came of it is the next step.
 import { fetched } from "./answers.js";
-import { change, show, start } from "./page.js";
+import { go, show, start } from "./page.js";
 
 const button = document.getElementById("draw");
 const dialog = document.getElementById("confirm");
 let drawing = false;
-let arriving = false; // the answer about a release just drawn is on its way
 
 start(answered);
 
 function answered(found, source) {
   if (source?.path === "table") button.disabled = Boolean(found.error || document.querySelector("[data-too-large]"));
-  if (source?.path !== "after" || !arriving) return;
-  arriving = false;
-  document.getElementById("drawn-title")?.focus();
 }
 
 button.addEventListener("click", () => draw());
@@ -23,14 +19,12 @@ async function draw(confirm = "") {
   drawing = true;
   button.setAttribute("aria-busy", "true");
   const body = new URLSearchParams({ confirm });
-  const found = await fetched(`/release/draw${location.search}`, { method: "POST", body });
+  const found = await fetched(`/draw/draw${location.search}`, { method: "POST", body });
   button.removeAttribute("aria-busy");
   drawing = false;
   if (found?.parts?.confirm) warn(found.parts.confirm);
-  else if (found?.fields?.drawn) {
-    arriving = true;
-    change({ drawn: found.fields.drawn });
-  } else await show(found ?? {});
+  else if (found?.fields?.drawn) go("decide", found.fields);
+  else await show(found ?? {});
 }
 
 // Names whom it exposes; drawing all the same takes a tick and another button.

@@ -1,42 +1,46 @@
-"""Release: what a release of a table would give away, the release itself, and what this very one does."""
+"""Decide, the last step: what the very release that was drawn gives away, on the page that a board signs."""
 
 import tempfile
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 import numpy as np
-import plotly.graph_objects as go
+from markupsafe import Markup
 from starlette.datastructures import QueryParams
 
-from allbutone.app.forms import in_app_words, names, read
+from allbutone.app.forms import Group, in_app_words, names, read
 from allbutone.app.jobs import Answer, Download, Progress, as_csv
-from allbutone.app.page import Held, Page, RequestContext, Source, piece
+from allbutone.app.page import Held, Page, RequestContext, Source, piece, templates
 from allbutone.app.pages import forecast as forecasts
-from allbutone.app.pages.source import CARRIED
 from allbutone.disclosure.risk import risk_columns
 from allbutone.disclosure.rule import MEMBERSHIP, ToldValues, discloses_anybody
-from allbutone.figures.budget import budget_figure
 from allbutone.figures.export import untitled
 from allbutone.figures.risk import disclosure_figure, membership_figure, risk_figure
-from allbutone.figures.style import INK
 from allbutone.releases.check_files import zip_release
 from allbutone.releases.folder import save_release
 from allbutone.releases.ledger import Ledger, Together
-from allbutone.releases.ledger_file import DRAWN
+from allbutone.releases.ledger_file import DRAWN, digest_of_release
 from allbutone.releases.release import Release
-from allbutone.reports.assessment import Assessment
-from allbutone.reports.findings import budget_words
-from allbutone.reports.report import MEASURES, confidential_report, fidelity_figures, public_report
+from allbutone.reports.assessment import Assessment, class_fit_of, compare
+from allbutone.reports.board import Origin, board_page
+from allbutone.reports.report import (
+    MEASURES,
+    board_part,
+    confidential_report,
+    environment,
+    fidelity_figures,
+    page_report,
+    public_report,
+)
 from allbutone.reports.verdict import value_lines, values_of
-from allbutone.support.errors import InputError
-from allbutone.utility.fidelity import fidelity
-from allbutone.utility.shapes import densities
 
+# the board's page looks here as it does in a report
+templates.globals["board_css"] = environment.get_template("board.css").render()
 SHOWN = 10  # records listed
 HTML = "text/html; charset=utf-8"
 
+GROUPS = (Group("The rule, and the files", (forecasts.PROBABILITY, forecasts.FORMAT, forecasts.DRAWN)),)
 FOLDER = "release"
 NOT_TAKEN = "drawn and judged in the app, not taken home"
 
@@ -61,72 +65,9 @@ class DrawnRelease:
         return self.ledger.parent / FOLDER
 
 
-def _table(query: QueryParams, context: RequestContext, step: Progress) -> Answer:
-    request, drawn = forecasts.ReleaseRequest.of(query, context), context.session.held.get(query.get("drawn", ""))
-    other = drawn is not None and isinstance(drawn.thing, DrawnRelease) and drawn.thing.request.key != request.key
-    return Answer(
-        {
-            "table": piece(
-                "release_table.html",
-                request=request,
-                other=other,
-                limits=(forecasts.MOST_FILES, forecasts.MOST_VALUES),
-            )
-        }
-    )
-
-
-def _ahead(query: QueryParams, context: RequestContext, step: Progress) -> Answer:
-    request = forecasts.ReleaseRequest.of(query, context)
-    found = forecasts.forecast(request, context, step)
-    lines = found.lines(SHOWN)
-    part = piece("release_ahead.html", found=found, lines=lines, words=found.plan.sentence)
-    return Answer({"ahead": part}, {"ahead": _marked(found)})
-
-
-def _marked(found: forecasts.Forecast) -> go.Figure:
-    """Return the budget's figure with this number on it."""
-    figure, number = untitled(budget_figure(found.plan)), found.request.number
-    last = 10 ** figure.layout.xaxis.range[1]
-    x = min(found.plan.before + number, last)
-    figure.add_vline(x=x, line={"color": INK, "width": 6}, opacity=0.25, layer="below")
-    # upright, so that it fits between the lines of the budget
-    figure.add_annotation(
-        x=np.log10(x), y=0.06, yref="paper", yanchor="bottom", textangle=-90, showarrow=False,
-        xanchor="right" if x > 2 else "left", xshift=-4 if x > 2 else 4, bgcolor="white", borderpad=1,
-        text=f"<b>this release: {number:,}</b>" + " →" * (found.plan.before + number > last),
-    )  # fmt: skip
-    return figure
-
-
-def _draw(query: QueryParams, sent: Mapping[str, str], context: RequestContext, step: Progress) -> Answer:
-    request = forecasts.ReleaseRequest.of(query, context)
-    if request.too_large:
-        raise InputError("this release is too large to be drawn here", "\n".join(["run", *request.commands]))
-    found = forecasts.forecast(request, context, step)
-    if found.beyond and sent.get("confirm") != request.mark:
-        asked = piece("release_confirm.html", found=found, shown=SHOWN)
-        refused = f"Nothing was drawn. {found.plan.sentence} Confirm it to draw it."
-        return Answer({"confirm": asked}, error=refused)
-    ledger = None if request.chosen.simulated else context.settings.ledger_of(request.chosen.name)
-    with step("Drawing", None):
-        # from the system's own entropy, which nobody can try out: what can be repeated can be undone
-        synthesizer, keeps = request.chosen.synthesizer, bool(request.chosen.keep)
-        if request.rows is None:
-            release = synthesizer.sample_parameters(request.number)
-        else:
-            release = synthesizer.sample(datasets=request.number, rows=None if keeps else request.rows)
-        records = request.chosen.records
-        judged = Ledger.at(ledger).together(records, release) if ledger else Together(records, release)
-        draws = context.session.draws
-        draws[request.chosen.name] += 1
-        drawn = DrawnRelease(release, request, judged, ledger, draws[request.chosen.name])
-    return Answer(fields={"drawn": context.session.keep(drawn, request.bytes)})
-
-
 def _after(query: QueryParams, context: RequestContext, step: Progress) -> Answer:
-    if not query.get("drawn"):
-        return Answer({"after": ""})
+    if not read(GROUPS, query)["drawn"]:
+        return Answer({"after": piece("decide_nothing.html")})
     held = _found(query, context)
     assessment, chosen = _assessment(held, query, step), held.thing.request.chosen
     if held.thing.ledger:
@@ -136,20 +77,23 @@ def _after(query: QueryParams, context: RequestContext, step: Progress) -> Answe
         found = {
             "disclosure": disclosure_figure(assessment.risk, assessment.rule),
             **({"membership": membership_figure(assessment.risk, assessment.rule)} if judged else {}),
-            "risk": risk_figure(assessment.risk, chosen.drawn, order, labels=3),
+            **(
+                {"risk": risk_figure(assessment.risk, chosen.drawn, order, labels=3)}
+                if "relative_error" in assessment.risk
+                else {}
+            ),
             **fidelity_figures(assessment.fidelity, assessment.densities),
         }
         figures = {name: untitled(one) for name, one in found.items()}
-    measures = ("row", *MEASURES)
+    measures = ("row", *(name for name in MEASURES if name in assessment.risk))
+    page = board_page(assessment, _origin(held, query), _note(held.thing.request))
     part = piece(
-        "release_after.html",
+        "decide_after.html",
+        board=Markup(board_part(page)),
         request=held.thing.request,
         ledger=held.thing.ledger,
         number=held.thing.number,
         assessment=assessment,
-        budget_words=budget_words(assessment.budget, assessment.count, assessment.earlier_count)
-        if assessment.budget
-        else "not computed.",
         values=value_lines(values_of(assessment.risk, assessment.rule, SHOWN, assessment.verdict.outside)),
         figures=list(figures),
         lines=[[assessment.risk[name][place] for name in measures] for place in order[:SHOWN]],
@@ -190,6 +134,10 @@ def _assessment(held: Held, query: QueryParams, step: Progress) -> Assessment:
     chosen = request.chosen
     records, prior = chosen.records, chosen.prior
     normality = forecasts.normality_of(chosen, step)
+    mechanism = chosen.synthesizer.mechanism
+    fit = chosen.held.get_or_compute(
+        ("class fit", *chosen.key), lambda: class_fit_of(records, mechanism, normality, step)
+    )
     with step("Attacking records", len(records.values)) as watch:
         # by this release and all earlier ones; the integrals' random points are no secret, and a fixed start gives
         # the same answer twice
@@ -203,13 +151,28 @@ def _assessment(held: Held, query: QueryParams, step: Progress) -> Assessment:
     if plan.luck or discloses_anybody(risk):
         with step("Trying what would pass", None) as watch:
             plan = held.get_or_compute(("tried", request.rule), partial(plan.tried, watch))
-    compared = shapes = None
-    if min(release.rows, default=0) > 1:
-        with step("Comparing real and synthetic data", None):
-            compared = held.get_or_compute(("fidelity",), lambda: fidelity(records, release))
-            shapes = held.get_or_compute(("densities",), lambda: densities(records, release))
-    told = Assessment(records, release, prior, normality, risk, plan, compared, shapes, say=in_app_words)
-    return replace(told, judged=held.thing.judged, rule=request.rule)
+    compared = held.get_or_compute(("compared",), lambda: compare(records, release, step))
+    normal = None if chosen.classes else prior
+    told = Assessment(records, release, normal, normality, risk, plan, *compared, say=in_app_words)
+    return replace(told, judged=held.thing.judged, rule=request.rule, class_fit=fit)
+
+
+def _origin(held: Held, query: QueryParams) -> Origin:
+    """Say where the release comes from: the digest is that of the files to be taken home."""
+    drawn, format = held.thing, read(forecasts.GROUPS, query, "format")["format"]
+
+    def digest() -> str:
+        with tempfile.TemporaryDirectory(prefix="allbutone-") as place:
+            folder = Path(place) / FOLDER
+            save_release(drawn.release, folder, format=format)
+            return digest_of_release(folder)
+
+    files = held.get_or_compute(("digest", format), digest)
+    table = drawn.request.chosen.name
+    if not drawn.ledger:
+        return Origin(table, FOLDER, files)
+    entry = next((each for each in Ledger.at(drawn.ledger).counted if each.files == files), None)
+    return Origin(table, FOLDER, files, drawn.ledger.name, entry)
 
 
 def _zip(query: QueryParams, context: RequestContext, step: Progress) -> Download:
@@ -231,8 +194,16 @@ def _zip(query: QueryParams, context: RequestContext, step: Progress) -> Downloa
 def _report(query: QueryParams, context: RequestContext, step: Progress) -> Download:
     held = _found(query, context)
     request = _as_asked(held, query, "format")
-    page = confidential_report(_assessment(held, query, step), request.commands, _note(request))
+    origin = _origin(held, query)
+    page = confidential_report(_assessment(held, query, step), request.commands, _note(request), origin)
     return Download("report.html", page.encode(), HTML)
+
+
+def _page(query: QueryParams, context: RequestContext, step: Progress) -> Download:
+    """Return the board's page by itself, to be printed and signed."""
+    held = _found(query, context)
+    page = page_report(_assessment(held, query, step), _note(held.thing.request), _origin(held, query))
+    return Download("page.html", page.encode(), HTML)
 
 
 def _public(query: QueryParams, context: RequestContext, step: Progress) -> Download:
@@ -251,15 +222,17 @@ def _note(request: forecasts.ReleaseRequest) -> str:
 
 
 PAGE = Page(
-    "release",
-    "Release",
-    forecasts.GROUPS,
-    answers={
-        "table": Source(_table, (*CARRIED, *names(forecasts.GROUPS))),
-        "ahead": Source(_ahead, (*CARRIED, *names(forecasts.GROUPS, but=("drawn", "format"))), slow=True),
-        "after": Source(_after, ("drawn", "probability"), slow=True),
+    "decide",
+    "Decide",
+    GROUPS,
+    answers={"after": Source(_after, names(GROUPS), slow=True), **forecasts.CHIP},
+    files={
+        "release.zip": _zip,
+        "page.html": _page,
+        "report.html": _report,
+        "public.html": _public,
+        "risk.csv": _risk,
     },
-    files={"release.zip": _zip, "report.html": _report, "public.html": _public, "risk.csv": _risk},
-    acts={"draw": _draw},
-    carried=CARRIED,
+    carried=forecasts.CARRIED,
+    step=5,
 )

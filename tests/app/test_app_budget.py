@@ -1,4 +1,4 @@
-"""Your data, as a user meets it: a file in, its budget and its records out, and words where a file is bad."""
+"""Budget, as a user meets it: a file in, its budget and its people out, what would allow more, one record."""
 
 import csv
 import io
@@ -9,7 +9,7 @@ import pytest
 from test_app_uploads import NAMES, VALUES, as_csv, send, ticked
 
 import allbutone as abo
-from allbutone.disclosure.budget import budget
+from allbutone.disclosure.budget import budget, stronger_prior
 from allbutone.support.text import chance
 from allbutone.tables.records import demo_cohort
 from app_server import CUT_OFF, opened, settled
@@ -26,51 +26,91 @@ DOT = """row => {
 
 
 def ranked(page):
-    return [int(cell.replace(",", "")) for cell in page.locator("#ranking tbody th").all_inner_texts()]
+    return [int(cell.replace(",", "")) for cell in page.locator("#ranking [data-row] th").all_inner_texts()]
 
 
-def likeliest_first(plan, count, of=None):
-    """The rows by their chances to be disclosed by so many, then by leverage, then as they come; `of` whose."""
-    chances = (of or plan).chances(count)
-    return plan.rows[np.lexsort((-plan.leverage, -chances.round(9)))].tolist()
+def listed(plan, count):
+    """The rows that a page lists: who sets the limit, then by chance, as long as that is not next to nothing."""
+    ranked = plan.ranked(count)
+    return plan.rows[ranked[: max(1, int(np.sum(plan.chances(count) >= 0.001)))]].tolist()
 
 
-def test_the_cohort_is_there_with_its_budget_and_its_records(tab, address):
-    opened(tab, f"{address}/data")
-    records = demo_cohort()
-    plan = budget(records, abo.NIW.flat(5), rows=503, rng=0)
-    assert tab.inner_text("#verdict") == plan.sentence
+def test_the_cohort_is_there_with_its_budget_and_its_people(tab, address):
+    opened(tab, f"{address}/budget")
+    plan = budget(demo_cohort(), abo.NIW.flat(5), rows=503, rng=0)
+    assert tab.inner_text("#verdict .verdict") == f"✘ {plan.sentence}"
+    assert tab.inner_text("#chip") == plan.in_short
     assert tab.is_hidden("#error")
     assert tab.get_attribute("#verdict", "aria-live") == "polite"
     assert "nobody in it is real" in tab.inner_text("#note")
-    assert "Not bell-shaped: all columns together" in tab.inner_text("#model")
-    assert ranked(tab) == likeliest_first(plan, 10, plan.case)[:25]
+    # the answer, the curve, the people, and then the form
+    order = [tab.locator(part).bounding_box()["y"] for part in ("#verdict", "#plan", "#people", "#controls")]
+    assert order == sorted(order)
+    assert ranked(tab) == listed(plan, 1) == [212]
     first = tab.locator("#ranking tbody tr").first.locator("th, td").all_inner_texts()
-    assert first[:2] == ["212", chance(plan.case.chances(10)[211])]
+    assert first[:2] == ["212", chance(plan.chances(1)[211])]
+    assert tab.inner_text(".others").split("\t")[:2] == ["502 others", "below 0.1\u00a0%"]
     tab.click("#more")
     settled(tab)
-    assert ranked(tab) == likeliest_first(plan, 10, plan.case)[:50]
-    assert "shown=50" in tab.url
+    assert ranked(tab) == plan.rows[plan.ranked(1)[:26]].tolist()
+    assert "shown=26" in tab.url
+
+
+def test_what_would_pass_is_tried_at_once_and_applied_by_a_click(tab, address):
+    opened(tab, f"{address}/budget?rows=251")
+    assert "Not even one" in tab.inner_text("#verdict")
+    tab.check("#try-leave-212")
+    settled(tab)
+    without = demo_cohort().take(np.delete(np.arange(503), 211))
+    plan = budget(without, abo.NIW.flat(5), rows=251, rng=0)
+    assert tab.inner_text("#verdict .verdict")[2:] == plan.sentence
+    assert "Tried, not applied" in tab.inner_text("#verdict")
+    assert tab.inner_text("#chip").startswith("0 allowed"), "what is tried is not yet so"
+    tab.check("#try-size-25")
+    settled(tab)
+    smaller = budget(without, abo.NIW.flat(5), rows=25, rng=0)
+    assert tab.inner_text("#verdict .verdict")[2:] == smaller.sentence
+    tab.click("#apply")
+    settled(tab)
+    assert "rows=25" in tab.url
+    assert "leave=212" in tab.url
+    assert "try=" not in tab.url
+    assert tab.inner_text("#verdict .verdict")[2:] == smaller.sentence
+    assert tab.inner_text("#chip") == smaller.in_short
+    assert "Left out as you chose: row 212." in tab.inner_text("#note")
+
+
+def test_a_stronger_prior_is_tried_and_its_numbers_are_asked_for(tab, address):
+    opened(tab, f"{address}/budget?columns=BMI&columns=HBA1C&rows=50")
+    tab.check("#try-prior")
+    settled(tab)
+    records = demo_cohort().select(["BMI", "HBA1C"])
+    plan = budget(records, stronger_prior(records, abo.NIW.flat(2)), rows=50, rng=0)
+    assert tab.inner_text("#verdict .verdict")[2:] == plan.sentence
+    tab.click("#apply")
+    tab.wait_for_url("**/mend?**")
+    settled(tab)
+    assert "has no centre and spread" in tab.inner_text("#hindrances")
+    assert tab.input_value("#weight") == "503"
 
 
 def test_another_release_has_another_budget(tab, address):
-    opened(tab, f"{address}/data?kind=parameters&probability=0.75&count=3&columns=BMI&columns=HBA1C")
+    opened(tab, f"{address}/budget?kind=parameters&probability=0.75&count=3&columns=BMI&columns=HBA1C")
     records = abo.Records.of(demo_cohort(), columns=["BMI", "HBA1C"])
     plan = budget(records, abo.NIW.flat(2), rows=None, probability=0.75, rng=0)
-    assert tab.inner_text("#verdict") == plan.sentence
+    assert tab.inner_text("#verdict .verdict")[2:] == plan.sentence
     assert tab.is_hidden("#rows")
-    assert [on for _, on in ticked(tab)] == [False, False, False, True, True]
 
 
 def test_a_file_in_its_records_out(tab, address):
-    opened(tab, f"{address}/data?columns=BMI&shown=50")
+    opened(tab, f"{address}/upload?columns=BMI&shown=50")
     send(tab, "mine.csv", as_csv())
-    assert tab.is_hidden("#error")
     assert ticked(tab) == [[name, True] for name in NAMES]
     assert "columns" not in tab.url
+    opened(tab, f"{tab.url.replace('/mend', '/budget')}&count=10")
     plan = budget(abo.Records(VALUES, NAMES), abo.NIW.flat(3), rows=40, rng=0)
-    assert tab.inner_text("#verdict") == plan.sentence
-    assert ranked(tab) == likeliest_first(plan, 10, plan.case)[:25]
+    assert tab.inner_text("#verdict .verdict")[2:] == plan.sentence
+    assert ranked(tab) == listed(plan, 10)[:25]
     assert "Confidential" in tab.inner_text("#note")
     # a record, by keyboard
     before = tab.url
@@ -112,7 +152,7 @@ def test_a_file_in_its_records_out(tab, address):
 
 
 def test_a_dot_opens_its_record_and_closing_returns(tab, address):
-    opened(tab, f"{address}/data")
+    opened(tab, f"{address}/budget")
     tab.locator("#figure-records").scroll_into_view_if_needed()
     tab.mouse.move(*tab.evaluate(DOT, 212))
     tab.mouse.click(*tab.evaluate(DOT, 212))
@@ -124,50 +164,45 @@ def test_a_dot_opens_its_record_and_closing_returns(tab, address):
 
 
 def test_all_records_come_as_a_file(tab, address):
-    opened(tab, f"{address}/data?count=7")
+    opened(tab, f"{address}/budget?count=7")
     with tab.expect_download() as coming:
         tab.click("#ranking a.csv")
     lines = list(csv.DictReader(io.StringIO(coming.value.path().read_text())))
     assert lines[0]["row"] == "212"
     plan = budget(demo_cohort(), abo.NIW.flat(5), rows=503, rng=0)
     order = [int(line["row"]) for line in lines]
-    assert order == likeliest_first(plan, 7)
+    assert order == plan.rows[plan.ranked(7)].tolist()
     np.testing.assert_allclose([float(line["leverage"]) for line in lines], plan.leverage[np.array(order) - 1])
     assert float(lines[0]["chance_at_7"]) == pytest.approx(plan.chances(7)[211])
     assert not {"T2D", "BMI"} & set(lines[0])
 
 
 def test_one_column_has_no_landscape(tab, address):
-    opened(tab, f"{address}/data?columns=BMI&row=212&count=5")
+    opened(tab, f"{address}/budget?columns=BMI&row=212&count=5")
     assert "one column" in tab.inner_text("#record")
     assert tab.locator("#values tbody tr").count() == 2
     assert "Expected exposure (closed form)" in tab.text_content("#measures")
     assert tab.is_hidden("#figure-landscape")
-    tab.check("[value=T2D]")
-    settled(tab)
+    opened(tab, f"{address}/budget?columns=BMI&columns=T2D&row=212&count=5")
     box = tab.locator("#figure-landscape .main-svg").first.bounding_box()
     assert box["width"] <= tab.locator("#ground").bounding_box()["width"]
 
 
 def test_scale_far_from_the_prior_is_noted(tab, address):
-    opened(tab, f"{address}/data")
+    opened(tab, f"{address}/upload")
     send(tab, "units.csv", as_csv(100 + 20 * VALUES))
-    assert "The prior does not fit" not in tab.inner_text("#note")  # the flat prior has no units
+    note = tab.locator("#prior-note")
+    assert note.count() == 0  # the flat prior has no units
     tab.select_option("#prior", "public")
     settled(tab)
     assert tab.locator(".problem:has-text('no centre and spread')").count() == 3
-    for place in (1, 2, 3):
-        tab.fill(f"#centre-{place}", "0")
-        tab.fill(f"#spread-{place}", "1")
-    tab.keyboard.press("Tab")
-    settled(tab)
-    assert "The prior does not fit" in tab.inner_text("#note")
-    for place in (1, 2, 3):
-        tab.fill(f"#centre-{place}", "100")
-        tab.fill(f"#spread-{place}", "20")
-    tab.keyboard.press("Tab")
-    settled(tab)
-    assert "The prior does not fit" not in tab.inner_text("#note")
+    for centre, spread, fits in (("0", "1", False), ("100", "20", True)):
+        for place in (1, 2, 3):
+            tab.fill(f"#centre-{place}", centre)
+            tab.fill(f"#spread-{place}", spread)
+        tab.keyboard.press("Tab")
+        settled(tab)
+        assert (note.count() == 0) == fits
 
 
 def test_what_an_address_cannot_mean_is_said(tab, address):
@@ -179,15 +214,16 @@ def test_what_an_address_cannot_mean_is_said(tab, address):
         "row=1&rows=two": "Rows of each dataset",
         "row=1&probability=none": "A value is disclosed from a probability of",
         "row=1&columns=XYZ": "there is no column 'XYZ'",
-        "row=1&prior=public&centre-1=1&spread-1=1": "4 columns cannot be used",
-        "row=1&low-2=much": "'CAD' is declared wrongly: low must be a number, got 'much'",
+        "try=column-99,size-,leave-x,nothing": "",
+        "row=1&prior=public&centre-1=1&spread-1=1": "4 columns cannot be used yet (CAD, HT, BMI, HBA1C)",
+        "row=1&leave=504": "'504' is none of this table",
         "row=1&gaps=maybe": "Rows with gaps",
     }.items():
-        path = "record" if "row" in query else "answer"
+        path = "record" if "row" in query else "people"
         # the last line: others tell of progress, if it takes long
-        answer = tab.request.get(f"{address}/data/{path}?{query}").text()
+        answer = tab.request.get(f"{address}/budget/{path}?{query}").text()
         assert message in json.loads(answer.splitlines()[-1])["error"], query
-    opened(tab, f"{address}/data?row=0&count=3")
+    opened(tab, f"{address}/budget?row=0&count=3")
     assert "'0' is none of this table" in tab.inner_text("#error")
     assert tab.is_visible("#found")
 
@@ -195,6 +231,6 @@ def test_what_an_address_cannot_mean_is_said(tab, address):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_it_fits_a_phone(tabs, address, scheme):
     page = tabs(width=390, color_scheme=scheme)
-    opened(page, f"{address}/data?row=212")
+    opened(page, f"{address}/budget?row=212")
     assert page.evaluate(CUT_OFF) == []
     assert page.locator("#figure-landscape .main-svg").first.is_visible()

@@ -1,4 +1,4 @@
-"""The Release page in a browser: what to expect, and nobody is exposed unasked."""
+"""Draw and Decide in a browser: what to expect, nobody is exposed unasked, and what came of it."""
 
 import csv
 import json
@@ -26,18 +26,18 @@ def settled(page):
 
 def uploaded(page, served, path):
     """Send a table and return its name in addresses."""
-    sent = page.request.post(f"{served.address}/data/upload?name={path.name}", data=path.read_bytes())
+    sent = page.request.post(f"{served.address}/upload/upload?name={path.name}", data=path.read_bytes())
     return sent.json()["fields"]["table"]
 
 
 def posted(page, served, state, **said):
     """Ask the server itself to draw, past the page."""
-    answer = page.request.post(f"{served.address}/release/draw?{state}", form=said, timeout=LONG)
+    answer = page.request.post(f"{served.address}/draw/draw?{state}", form=said, timeout=LONG)
     return json.loads(answer.text().splitlines()[-1])
 
 
 def fetched(page, served, name, state, drawn):
-    return page.request.get(f"{served.address}/release/{name}?{state}&drawn={drawn}", timeout=LONG)
+    return page.request.get(f"{served.address}/decide/{name}?{state}&drawn={drawn}", timeout=LONG)
 
 
 def mark_of(answer):
@@ -59,7 +59,7 @@ def handle(page):
 
 def releases(served, name):
     """What the server keeps for the browser that sent this table."""
-    from allbutone.app.pages.release import DrawnRelease
+    from allbutone.app.pages.decide import DrawnRelease
 
     (session,) = [one for one in served.app.state.sessions._by_token.values() if name in one.held]
     return [held for held in session.held.values() if isinstance(held.thing, DrawnRelease)]
@@ -92,7 +92,7 @@ def test_beyond_the_budget_the_server_draws_only_what_was_confirmed(page, served
 
 def test_the_dialog_names_whom_it_exposes_and_asks_twice(page, served, table):
     name = uploaded(page, served, table)
-    page.goto(f"{served.address}/release?{BEYOND}&table={name}")
+    page.goto(f"{served.address}/draw?{BEYOND}&table={name}")
     settled(page)
     assert "Beyond the budget" in page.inner_text("#ahead")
     page.focus("#draw")
@@ -122,7 +122,7 @@ def test_the_dialog_names_whom_it_exposes_and_asks_twice(page, served, table):
 
 def test_going_back_leaves_no_dialog_about_another_release(page, served, table):
     name = uploaded(page, served, table)
-    page.goto(f"{served.address}/release?number=40&rows=300&table={name}")
+    page.goto(f"{served.address}/draw?number=40&rows=300&table={name}")
     settled(page)
     page.fill("#rows", "30")
     page.keyboard.press("Tab")
@@ -136,7 +136,7 @@ def test_going_back_leaves_no_dialog_about_another_release(page, served, table):
 
 def test_a_file_that_cannot_be_had_is_said_in_the_page(page, served, table):
     state = f"table={uploaded(page, served, table)}"
-    page.goto(f"{served.address}/release?{state}&drawn={drawn_anyway(page, served, state)}")
+    page.goto(f"{served.address}/decide?{state}&drawn={drawn_anyway(page, served, state)}")
     settled(page)
     session = next(
         one for one in served.app.state.sessions._by_token.values() if page.url.split("drawn=")[1] in one.held
@@ -147,7 +147,7 @@ def test_a_file_that_cannot_be_had_is_said_in_the_page(page, served, table):
 
 
 def test_what_is_too_large_is_left_to_the_command_line(page, served):
-    page.goto(f"{served.address}/release?number=100&rows=1000000&format=parquet&kind=datasets")
+    page.goto(f"{served.address}/draw?number=100&rows=1000000&format=parquet&kind=datasets")
     page.wait_for_selector("[data-too-large]")
     command = "allbutone synthesize demo/cohort.csv --out release --datasets 100 --rows 1000000 --format parquet"
     assert command in page.inner_text("#table pre")
@@ -160,14 +160,17 @@ def test_what_is_too_large_is_left_to_the_command_line(page, served):
 def test_settings_changed_after_drawing_are_pointed_out(page, served, table):
     name = uploaded(page, served, table)
     drawn = drawn_anyway(page, served, f"table={name}")
-    page.goto(f"{served.address}/release?table={name}&drawn={drawn}")
-    page.wait_for_selector("#downloads", timeout=LONG)
+    page.goto(f"{served.address}/draw?table={name}&drawn={drawn}")
     settled(page)
     assert "have changed" not in page.inner_text("#table")
+    assert "Drawn so far in this browser: once." in page.inner_text("#draws")
     page.fill("#number", "2")
     page.keyboard.press("Tab")
     settled(page)
     assert "have changed" in page.inner_text("#table")
+    with page.expect_navigation():
+        page.click("#next")
+    settled(page)
     assert "1 dataset of 30 rows" in page.inner_text("#drawn-title")
 
 
@@ -175,7 +178,7 @@ def test_on_a_phone_at_night_nothing_is_cut_off(tabs, served, table):
     page = tabs(width=390, color_scheme="dark")
     name = uploaded(page, served, table)
     drawn = drawn_anyway(page, served, f"table={name}")
-    page.goto(f"{served.address}/release?table={name}&drawn={drawn}")
+    page.goto(f"{served.address}/decide?table={name}&drawn={drawn}")
     page.wait_for_selector("#downloads", timeout=LONG)
     settled(page)
     assert page.evaluate(CUT_OFF) == []
@@ -186,14 +189,15 @@ def test_every_table_can_be_taken_home(page, served):
     from allbutone import NIW, demo_cohort
     from allbutone.disclosure.exposure_law import leverages
 
-    page.goto(f"{served.address}/release?number=2")
+    page.goto(f"{served.address}/draw?number=2")
     settled(page)
     with page.expect_download() as download:
         page.get_by_role("button", name="CSV of: Who is likeliest to be disclosed").click()
     assert download.value.suggested_filename == "who-is-likeliest-to-be-disclosed-by-2-datasets.csv"
     lines = list(csv.DictReader(download.value.path().read_text().splitlines()))
-    assert [line["Row"] for line in lines] == page.locator("#ahead tbody th").all_inner_texts()
+    assert [line["Row"] for line in lines] == page.locator("#ahead-people tbody th").all_inner_texts()
     assert list(lines[0]) == ["Row", "Chance to be disclosed", "Leverage"]
     leverage = leverages(demo_cohort().values, NIW.flat(5))
-    for line in lines:
+    assert lines[-1]["Row"].endswith("others")
+    for line in lines[:-1]:
         assert float(line["Leverage"]) == pytest.approx(leverage[int(line["Row"]) - 1], rel=1e-12)

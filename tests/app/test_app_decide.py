@@ -1,4 +1,4 @@
-"""What the Release page draws and hands out: the command line's own files, decided by nobody's number."""
+"""What is drawn and handed out: the command line's own files, decided by nobody's number."""
 
 import html
 import io
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_app_release import LONG, drawn_anyway, fetched, handle, settled, uploaded
+from test_app_draw import LONG, drawn_anyway, fetched, handle, settled, uploaded
 
 CHANCE = 7
 pytestmark = pytest.mark.usefixtures("few_trials")
@@ -51,17 +51,17 @@ def test_what_is_drawn_is_what_the_command_line_writes(page, tabs, served, allbu
         writer.write(demo_cohort().values)
     assert allbutone("synthesize", "cohort.csv", "--out", "csv", "--datasets", 8)[0] == 0
 
-    page.goto(f"{served.address}/release?number=8")
+    page.goto(f"{served.address}/draw?number=8")
     settled(page)
     assert "503 records, 5 columns" in page.inner_text("#table")
     assert "Beyond the budget" in page.inner_text("#ahead")  # by the exposure law alone
-    assert page.locator("#ahead tbody th").first.inner_text() == "212"
+    assert page.locator("#ahead-people tbody th").first.inner_text() == "212"
     page.click("#draw")
     page.check("#known", timeout=LONG)
     page.click("#anyway")
     page.wait_for_selector("#downloads", timeout=LONG)
     settled(page)
-    assert page.evaluate("document.activeElement.id") == "drawn-title"
+    assert "/decide?" in page.url
     assert unzipped(downloaded(page, "release.zip")) == written(tmp_path / "csv")
 
     verdict = page.inner_text(".verdict")
@@ -75,15 +75,17 @@ def test_what_is_drawn_is_what_the_command_line_writes(page, tabs, served, allbu
     assert page.locator("#after figure .main-svg").count() >= 7
 
     kept = f"drawn={handle(page)[0]}"
-    other = tabs().request.get(f"{served.address}/release/release.zip?number=8&{kept}")
+    other = tabs().request.get(f"{served.address}/decide/release.zip?number=8&{kept}")
     assert other.status == 422
     assert "not here" in other.text()
 
     page.go_back()
     settled(page)
     assert handle(page) is None
-    assert page.inner_html("#after") == ""
-    page.go_forward()
+    page.goto(f"{served.address}/decide?number=8")
+    settled(page)
+    assert "Nothing is drawn yet" in page.inner_text("#after")
+    page.goto(f"{served.address}/decide?number=8&{kept}")
     page.wait_for_selector("#downloads", timeout=LONG)
     settled(page)
     assert page.inner_text(".verdict") == verdict
@@ -130,7 +132,7 @@ def test_the_report_says_how_to_draw_it_again_with_another_prior_and_some_column
 def test_columns_said_to_be_measured_are_named_in_the_command(page, served, allbutone, tmp_path, same_chance):
     path = tmp_path / "t.csv"
     lines = [f"{a},{a * a % 23 / 4},{a % 7 / 2}" for a in range(1, 24)]
-    path.write_text("\n".join(["id,one,two", *lines]) + "\n")
+    path.write_text("\n".join(["visits,one,two", *lines]) + "\n")
     state = f"measured=yes&table={uploaded(page, served, path)}"
     drawn = drawn_anyway(page, served, state)
     report = html.unescape(fetched(page, served, "report.html", state, drawn).text())
@@ -143,7 +145,7 @@ def test_columns_said_to_be_measured_are_named_in_the_command(page, served, allb
 def test_no_number_of_the_users_decides_the_draw(page, served, table):
     """A short seed can be tried out: whatever is sent, the same request never gives the same release twice."""
     state = f"kind=parameters&table={uploaded(page, served, table)}"
-    page.goto(f"{served.address}/release?{state}")
+    page.goto(f"{served.address}/draw?{state}")
     settled(page)
     assert page.locator("[id*=seed], [name*=seed]").count() == 0
     drawn = [drawn_anyway(page, served, f"{state}&seed=7", seed="7") for _ in range(2)]
@@ -155,7 +157,7 @@ def test_no_number_of_the_users_decides_the_draw(page, served, table):
 def test_a_file_without_a_header_is_so_on_the_command_line(page, served, allbutone, tmp_path, same_chance):
     path = tmp_path / "bare.csv"
     path.write_text("\n".join(f"{a * a % 23 / 4},{a % 7 / 2},{a * a % 11 + a / 8}" for a in range(1, 24)) + "\n")
-    sent = page.request.post(f"{served.address}/data/upload?name=bare.csv&header=no", data=path.read_bytes())
+    sent = page.request.post(f"{served.address}/upload/upload?name=bare.csv&header=no", data=path.read_bytes())
     state = f"columns=x1&columns=x3&table={sent.json()['fields']['table']}"
     drawn = drawn_anyway(page, served, state)
     report = html.unescape(fetched(page, served, "report.html", state, drawn).text())

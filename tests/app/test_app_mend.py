@@ -1,4 +1,4 @@
-"""The table of columns on Your data: all problems at once, mended one by one, table files, and natural units."""
+"""Mend: all that stands in the way at once, mended one by one, table files, and natural units."""
 
 import html
 import io
@@ -43,10 +43,14 @@ def problems(page):
 
 
 def test_all_problems_stand_beside_their_columns_and_go_when_mended(tab, address, tmp_path):
-    opened(tab, f"{address}/data")
+    opened(tab, f"{address}/upload")
     send(tab, "messy.csv", messy())
     assert problems(tab) == [1, 4, 6, 7, 8]
-    assert tab.inner_text("#error").startswith("5 columns cannot be used:\n")
+    lines = tab.locator("#hindrances li").all_inner_texts()
+    assert len(lines) == 3, "what can only be left out, a code, and gaps"
+    assert "Leave out id, centre and twice" in lines[0].replace(", twice", " and twice")
+    assert "-999 stands for a missing value" in lines[1]
+    assert "4 of 60 rows lack a value: chol (4)." in lines[2] or "5 of 60" in lines[2]
     assert "is determined by 'age'" in tab.inner_text("#said-8").replace("Is", "is")
     assert tab.inner_text("#what-4") == "whole numbers; 4 gaps"
     assert "Proposed: scale log" in tab.inner_text("#said-3")
@@ -58,15 +62,15 @@ def test_all_problems_stand_beside_their_columns_and_go_when_mended(tab, address
     tab.select_option("#unusable", "leave-out")
     settled(tab)
     assert problems(tab) == []
-    assert tab.is_hidden("#error")
-    note = tab.inner_text("#note")
+    note = tab.inner_text("#standing")
+    assert "Nothing stands in the way" in note
     assert "Left out 3 columns:" in note
     assert "Left out 5 rows of 60 with gaps; 55 are used." in note
     # what is typed wrongly is said there, and gone when it is right
     tab.fill("#low-2", "200")
     tab.keyboard.press("Tab")
     settled(tab)
-    assert "outside its declared limits" in tab.inner_text("#note")  # it cannot be used, and is left out
+    assert "outside its declared limits" in tab.inner_text("#standing")  # it cannot be used, and is left out
     tab.fill("#low-2", "many")
     tab.keyboard.press("Tab")
     settled(tab)
@@ -76,7 +80,6 @@ def test_all_problems_stand_beside_their_columns_and_go_when_mended(tab, address
     tab.keyboard.press("Tab")
     settled(tab)
     assert problems(tab) == []
-    assert tab.is_hidden("#error")
     tab.select_option("#scale-3", "log")
     settled(tab)
     with tab.expect_download() as coming:
@@ -107,10 +110,10 @@ def test_a_table_file_comes_back_as_it_went(browser):
         "sex": {"kind": "left out", "why": "not used"},
     }
     body = json.dumps({"columns": declared}).encode()
-    _, _, sent = browser.ask(f"/data/declare?table={table}&name=all.json", "POST", body)
+    _, _, sent = browser.ask(f"/mend/declare?table={table}&name=all.json", "POST", body)
     fields = last_line(sent)["fields"]
     state = urlencode({"table": table, **fields}, doseq=True)
-    status, headers, text = browser.ask(f"/data/table.toml?{state}")
+    status, headers, text = browser.ask(f"/mend/table.toml?{state}")
     assert status == 200
     assert "table.toml" in headers["content-disposition"]
     found = Schema.of_entries(tomllib.loads(text.decode()), "it")
@@ -118,16 +121,42 @@ def test_a_table_file_comes_back_as_it_went(browser):
         assert found.column(name).entries() == entries
 
 
-def test_proposals_are_those_of_a_draft_and_tell_no_value(browser):
+def test_proposals_are_those_of_a_draft_one_click_away_and_tell_no_value(browser):
     table = browser.send(messy(), "messy.csv")[1]["fields"]["table"]
-    fields = last_line(browser.ask(f"/data/propose?table={table}&codes=-999", "POST", b"")[2])["fields"]
+    part = last_line(browser.ask(f"/mend/standing?table={table}&codes=-999")[2])["parts"]["standing"]
+    (every,) = re.findall(r'id="propose" data-fields="([^"]*)"', part)
+    fields = json.loads(html.unescape(html.unescape(every)))
     assert fields["scale-3"] == "log"
     assert fields["decimals-2"] == "1"
-    assert fields["columns"] == ["age", "bili", "chol", "sex", "albumin", "twice"]
     assert {text for name, text in fields.items() if name.startswith("low-")} <= {"", "0"}
     assert {re.sub(r"\d+$", "", name) for name in fields} == {
-        "scale-", "low-", "decimals-", "step-", "step_of-", "label-", "columns"
+        "scale-", "low-", "decimals-", "step-", "step_of-", "label-"
     }  # fmt: skip
+
+
+def test_a_clinical_table_is_mended_by_clicks_alone(tab, address):
+    """An identifier, dates and gaps: each goes by a button, and every button leads to a table that can be used."""
+    rng = np.random.default_rng(4)
+    lines = ["patient_id,admitted,age,ldl"]
+    for row in range(50):
+        ldl = "" if row % 10 == 3 else f"{rng.normal(3, 1):.2f}"
+        lines.append(f"P{row:03d},2020-01-{row % 28 + 1:02d},{rng.normal(50, 9):.1f},{ldl}")
+    opened(tab, f"{address}/upload")
+    send(tab, "clinical.csv", "\n".join(lines).encode())
+    first, gaps = tab.locator("#hindrances li").all()
+    assert first.locator("button").all_inner_texts() == ["Leave out patient_id, admitted"]
+    assert gaps.locator("button").all_inner_texts() == [
+        "Use the 45 complete rows of 50", "Impute what is missing", "Keep the gaps"
+    ]  # fmt: skip
+    first.locator("button").click()
+    settled(tab)
+    start = tab.url
+    for turn, people in enumerate((45, 50, 50)):
+        opened(tab, start)
+        tab.locator("#hindrances button").nth(turn).click()
+        settled(tab)
+        assert f"Nothing stands in the way: {people} people and 2 columns" in tab.inner_text("#standing")
+        assert "patient_id" not in tab.url
 
 
 @pytest.fixture
@@ -143,7 +172,7 @@ def skewed(served):
 
 def test_a_record_is_told_in_natural_units(skewed):
     browser, values, state = skewed
-    found = last_line(browser.ask(f"/data/record?{state}&row=3&count=5")[2])
+    found = last_line(browser.ask(f"/budget/record?{state}&row=3&count=5")[2])
     true = [float(text) for text in re.findall(r'data-value="([^"]+)"', found["parts"]["record"])[::3]]
     assert true == pytest.approx(values[2].tolist())
     assert found["figures"]["landscape"]["layout"]["xaxis"]["title"]["text"].startswith("bili (log)")
@@ -151,29 +180,30 @@ def test_a_record_is_told_in_natural_units(skewed):
 
 def drawn_anyway(browser, state):
     """Draw a release, confirming it where it is beyond the budget; return its name."""
-    answer = last_line(browser.ask(f"/release/draw?{state}", "POST", b"")[2])
+    answer = last_line(browser.ask(f"/draw/draw?{state}", "POST", b"")[2])
     if "confirm" in answer["parts"]:
         mark = re.search(r'id="anyway"[^>]*value="(\w+)"', answer["parts"]["confirm"])[1]
-        answer = last_line(browser.ask(f"/release/draw?{state}", "POST", f"confirm={mark}".encode())[2])
+        answer = last_line(browser.ask(f"/draw/draw?{state}", "POST", f"confirm={mark}".encode())[2])
     return answer["fields"]["drawn"]
 
 
 def test_a_release_is_in_natural_units_as_the_attack_on_the_logged_table_is(skewed):
     browser, values, state = skewed
     drawn = drawn_anyway(browser, f"{state}&number=2")
-    content = zipfile.ZipFile(io.BytesIO(browser.ask(f"/release/release.zip?{state}&drawn={drawn}")[2]))
+    content = zipfile.ZipFile(io.BytesIO(browser.ask(f"/decide/release.zip?{state}&drawn={drawn}")[2]))
     name = next(name for name in content.namelist() if name.endswith(".csv"))
     synthetic = pyarrow.csv.read_csv(io.BytesIO(content.read(name)))
     bili, age = (synthetic.column(place).to_numpy() for place in (0, 1))
     assert bili.min() > 0
     assert np.array_equal(bili, bili.round(2))
     assert np.array_equal(age, age.round(1))
-    ranking = last_line(browser.ask(f"/data/answer?{state}")[2])["parts"]["ranking"]
+    ranking = last_line(browser.ask(f"/budget/people?{state}&count=1&shown=26")[2])["parts"]["people"]
     logged = abo.Records(np.column_stack([np.log(values[:, 0]), values[:, 1]]), ("bili", "age"))
     plan = abo.budget(logged, abo.NIW.flat(2), rows=80, rng=0)
-    order = np.argsort(-plan.leverage, kind="stable")[:25] + 1
-    assert [int(row) for row in re.findall(r'data-row="(\d+)"', ranking)] == order.tolist()
-    report = html.unescape(browser.ask(f"/release/report.html?{state}&drawn={drawn}")[2].decode())
+    assert [int(row) for row in re.findall(r'data-row="(\d+)"', ranking)] == plan.rows[
+        plan.ranked(1)[:26]
+    ].tolist()
+    report = html.unescape(browser.ask(f"/decide/report.html?{state}&drawn={drawn}")[2].decode())
     assert "--table-file table.json" in report
 
 
@@ -182,8 +212,8 @@ def test_odd_values_are_told_with_the_controls_that_cure_them(skewed):
     plain = state.split("&")[0]
     drawn = drawn_anyway(browser, f"{plain}&number=1")
     after = html.unescape(
-        last_line(browser.ask(f"/release/after?{plain}&drawn={quote(drawn)}")[2])["parts"]["after"]
+        last_line(browser.ask(f"/decide/after?{plain}&drawn={quote(drawn)}")[2])["parts"]["after"]
     )
-    assert "'bili' is negative, and no real value is: model them on a log scale (at “Scale” of Your data)" in after
-    assert "declare the decimals (at “Decimals” of Your data)" in after
+    assert "'bili' is negative, and no real value is: model them on a log scale (at “Scale” of Mend)" in after
+    assert "declare the decimals (at “Decimals” of Mend)" in after
     assert re.search(r'class="against"><b>Values: needs attention</b>', after)

@@ -1,0 +1,346 @@
+"""Mend, the second step: all that stands in a table's way, each with what would help, and what is declared."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from starlette.datastructures import QueryParams
+
+from allbutone.app import forms
+from allbutone.app.jobs import Answer, Download, Progress
+from allbutone.app.page import Page, RequestContext, Source, piece
+from allbutone.app.pages import columns as declared
+from allbutone.app.pages import source
+from allbutone.app.pages.forecast import CARRIED, CHIP_IF_KNOWN, normality_of
+from allbutone.app.pages.upload import about
+from allbutone.figures.shapes import distance_qq_figure, qq_figure
+from allbutone.releases.mechanism import CLASSES
+from allbutone.reports.findings import model_finding
+from allbutone.support.errors import Cure, InputError
+from allbutone.support.text import listed
+from allbutone.tables.admission import ColumnsError, Problem, refusal
+from allbutone.tables.column import CATEGORY, LEFT_OUT
+from allbutone.tables.formats import labels_in
+from allbutone.tables.look import AS_CATEGORY, MANY_GAPS, Look, draft, left_out_because, table_file
+from allbutone.tables.names import looks_like_identifier
+from allbutone.tables.safe_io import parse
+from allbutone.tables.schema import Schema, refuse_derived
+
+NAMED = 6  # columns that a line names
+
+Fields = dict[str, str | list[str]]
+
+
+@dataclass(frozen=True)
+class Button:
+    """What one click does: the fields that it sets."""
+
+    label: str
+    fields: Fields
+
+
+@dataclass(frozen=True)
+class Line:
+    """One thing that stands in the way, is proposed, or was chosen, and what can be done about it."""
+
+    words: str
+    buttons: tuple[Button, ...] = ()
+    note: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Mending:
+    """A table that is not ready: what is declared of it, how an address reads it, and what can be changed."""
+
+    query: QueryParams
+    held: Any
+    asked: Mapping[str, Any]
+    said: declared.Declaration
+
+    @classmethod
+    def of(cls, query: QueryParams, context: RequestContext) -> "Mending":
+        """Read an address."""
+        held, asked = source.table_of(query, context), forms.read(source.SOURCE_GROUPS, query)
+        return cls(query, held, asked, declared.declaration(query, held, asked))
+
+    @property
+    def ticked(self) -> list[str]:
+        """The columns that are used."""
+        return self.query.getlist(source.COLUMNS) or list(self.held.thing.names)
+
+    @property
+    def rows(self) -> int:
+        """How many the table has."""
+        return self.held.thing.content.num_rows
+
+    def look(self, name: str) -> Look:
+        """Return what a column looks like."""
+        return self.said.looks[self.held.thing.names.index(name)]
+
+    def without(self, names: Iterable[str]) -> Fields:
+        """Return the ticks without some columns."""
+        gone = set(names)
+        return {source.COLUMNS: [name for name in self.ticked if name not in gone] or [""]}
+
+    def lines(self, error: InputError) -> list[Line]:
+        """Return all that stands in the way, as an error has it."""
+        if not isinstance(error, ColumnsError):
+            cures = [cure if isinstance(cure, Cure) else Cure(cure) for cure in error.cures]
+            buttons = [button for cure in cures for button in self._of_cure(cure)]
+            rest = [cure.words for cure in cures if not self._of_cure(cure)]
+            where = f"{error.where}: " if error.where else ""
+            return [Line(f"{where}{error.problem}.", tuple(buttons), ", or ".join(rest))]
+        gaps = [problem for problem in error.problems if problem.is_gap]
+        others = [problem for problem in error.problems if not problem.is_gap]
+        found = [self._of_column(problem) for problem in others]
+        alone = [problem for problem, line in zip(others, found, strict=True) if len(line.buttons) == 1]
+        if len(alone) > 1:  # all that can only be left out goes by one click
+            found = [line for line in found if len(line.buttons) > 1]
+            words = "; ".join(f"{_shown(problem.column)} {problem.words}" for problem in alone)
+            every = [problem.column for problem in alone]
+            button = Button(f"Leave out {listed([*map(_shown, every)], NAMED)}", self.without(every))
+            found.insert(0, Line(f"{words}.", (button,)))
+        if len(found) > 1:
+            whole = self.without(problem.column for problem in others)
+            found[-1] = replace(
+                found[-1], buttons=(*found[-1].buttons, Button(f"Leave out all {len(others)} columns", whole))
+            )
+        return [*found, *([self._of_gaps(gaps)] if gaps else [])]
+
+    def _of_gaps(self, problems: Sequence[Problem]) -> Line:
+        """Say how many rows lack a value, and what can be done about all of them at once."""
+        looks = [self.look(problem.column) for problem in problems]
+        complete = self._complete_rows()
+        most = sorted(looks, key=lambda look: -look.missing)
+        named = listed([f"{look.name} ({look.missing:,})" for look in most], NAMED)
+        buttons = [Button(f"Use the {complete:,} complete rows of {self.rows:,}", {"gaps": "leave-out"})]
+        buttons = buttons if complete > len(self.ticked) + 1 else []
+        buttons += [
+            Button("Impute what is missing", {"gaps": "impute"}),
+            Button("Keep the gaps", {"gaps": "keep"}),
+        ]
+        if many := [look.name for look in looks if look.missing > MANY_GAPS * self.rows]:
+            buttons.append(Button(f"Leave out {listed(many, NAMED)}", self.without(many)))
+        lack = f"{self.rows - complete:,} of {self.rows:,} rows lack" if complete else "Rows lack"
+        return Line(f"{lack} a value: {named}.", tuple(buttons))
+
+    def _complete_rows(self) -> int:
+        """Return how many rows lack nothing, in the columns that can be used."""
+        columns = tuple(self.query.getlist(source.COLUMNS))
+        reading = source.reading_of(columns, self.held, self.asked, self.said)
+        whole = replace(reading, complete_cases=True, drop_unusable=True, gaps=False)
+        try:
+            return len(source.records_of(self.held, whole).values)
+        except InputError:
+            return 0
+
+    def _of_column(self, problem: Problem) -> Line:
+        name, names = problem.column, self.held.thing.names
+        place = names.index(name) + 1 if name in names else 0
+        buttons, notes = [Button(f"Leave out {_shown(name)}", self.without([name]))], list[str]()
+        for cure in problem.cures:
+            if cure == AS_CATEGORY and not problem.is_name:
+                buttons.append(Button("Take it as a category", {f"{declared.KIND.name}-{place}": CATEGORY}))
+            elif isinstance(cure, Cure):
+                buttons += self._of_cure(cure, name)
+            elif cure != AS_CATEGORY:
+                notes.append(cure)
+        return Line(f"{_shown(name)} {problem.words}.", tuple(buttons), ", or ".join(notes))
+
+    def _of_cure(self, cure: Cure, column: str = "") -> list[Button]:
+        """Return the button that does what a cure says, if there is one."""
+        if cure.argument == "columns" and column:
+            # only numbers that are not called after people can be what somebody measured
+            named = looks_like_identifier(column) or self.look(column).is_category
+            numeric = str(self.held.thing.content.column(column).type) not in ("string", "large_string")
+            return [Button("It is a measurement, keep it", {"measured": "yes"})] if numeric and not named else []
+        if cure.argument == "missing_codes":
+            codes = dict.fromkeys([*self.asked["codes"], *(cure.value or ())])
+            value = ", ".join(f"{code:g}" for code in codes)
+            return (
+                [Button(f"{cure.value[0]:g} stands for a missing value", {"codes": value})] if cure.value else []
+            )
+        if cure.argument == "drop" and cure.value:
+            return [Button(f"Leave out {listed(cure.value, NAMED)}", self.without(cure.value))]
+        words, fields = _CURES.get(cure.argument, ("", {}))
+        return [Button(words, fields)] if words else []
+
+    @property
+    def chosen(self) -> list[Line]:
+        """What was chosen of the ways out, each with a button that takes it back."""
+        asked, table = self.asked, self.held.thing
+        back = "Take it back"
+        gaps = {
+            "leave-out": "Rows with gaps are left out.",
+            "impute": "What is missing is imputed.",
+            "keep": "Gaps are kept.",
+        }
+        found = [Line(gaps[asked["gaps"]], (Button(back, {"gaps": "refuse"}),))] if asked["gaps"] in gaps else []
+        if unticked := [name for name in table.names if name not in self.ticked]:
+            found.append(Line(f"Not used: {listed(unticked, NAMED)}.", (Button(back, {source.COLUMNS: []}),)))
+        for name, value, usual, words in (
+            ("unusable", "leave-out", "refuse", "Every column that cannot be used is left out."),
+            ("repeats", "people", "refuse", "Each row is another person, as you said."),
+            ("measured", "yes", "no", "Columns that look like identifiers are kept, as you said."),
+            ("model", CLASSES, "", "Drawn through classes of people."),
+        ):
+            if asked[name] == value:
+                found.append(Line(words, (Button(back, {name: usual}),)))
+        if asked["leave"]:
+            found.append(Line(f"Left out: row {asked['leave']}.", (Button(back, {"leave": ""}),)))
+        return found
+
+    @property
+    def proposed(self) -> list[Line]:
+        """What a draft of a table file would declare of the columns that are used: one line for all alike."""
+        fields, names = proposals(self.held.thing, self.said.looks), self.held.thing.names
+        alike: dict[str, tuple[list[str], Fields]] = {}
+        for place, (column, look) in enumerate(
+            zip(self.said.schema.columns, self.said.looks, strict=True), start=1
+        ):
+            words = declared.proposed_in_words(look, column)
+            if words and names[place - 1] in self.ticked:
+                columns, own = alike.setdefault(words, ([], {}))
+                columns.append(column.name)
+                own |= {name: text for name, text in fields.items() if name.endswith(f"-{place}")}
+        return [
+            Line(f"{listed(columns, NAMED)}: {words}.", (Button("Apply", own),))
+            for words, (columns, own) in alike.items()
+        ]
+
+
+def _shown(name: str) -> str:
+    return name if name.strip() else "(no name)"
+
+
+_CURES: dict[str, tuple[str, Fields]] = {
+    "complete_cases": ("Use the complete rows", {"gaps": "leave-out"}),
+    "missing": ("Impute what is missing", {"gaps": "impute"}),
+    "drop_unusable": ("Leave out all that cannot be used", {"unusable": "leave-out"}),
+    "rows_are_people": ("Each row is another person", {"repeats": "people"}),
+    "model": ("Draw through classes of people", {"model": CLASSES}),
+    "prior": ("Give a prior from public knowledge", {"prior": "public"}),
+}
+
+
+def proposals(table: declared.Uploaded, looks: Sequence[Look]) -> Fields:
+    """Return the fields that a draft of a table file proposes of the columns; the rest is left as it is."""
+    text = draft(looks, table.content.num_rows, {}, labels=labels_in(table.content))
+    schema = Schema.of_entries(parse(text, "TOML", "the draft"), "the draft")
+    proposed = ("scale-", "low-", "decimals-", "step-", "step_of-", "label-")
+    fields = declared.fields_of(schema, table.names).items()
+    return {name: text for name, text in fields if forms.takes(proposed, name)}
+
+
+def _standing(query: QueryParams, context: RequestContext, step: Progress) -> Answer:
+    """Say all that stands in the way, with what helps; or that nothing does, and what there is to know."""
+    mending, table, hindrances = Mending.of(query, context), None, list[Line]()
+    with step("Looking at the table", None):
+        try:
+            table = source.chosen(query, context)
+        except InputError as error:
+            hindrances = mending.lines(error)
+    proposed = mending.proposed
+    every: Fields = {name: text for line in proposed for name, text in line.buttons[0].fields.items()}
+    part = piece(
+        "mend_standing.html", table=table, hindrances=hindrances, chosen=mending.chosen, proposed=proposed,
+        every=Button(f"Apply all {len(proposed)}", every), name=mending.held.thing.name,
+    )  # fmt: skip
+    return Answer({"standing": part})
+
+
+def _table(query: QueryParams, context: RequestContext, step: Progress) -> Answer:
+    """Name the table and say of each of its columns what there is to know, whatever the gate says of them."""
+    with step("Looking at the columns", None):
+        mending = Mending.of(query, context)
+        return Answer({"about": about(mending.held.thing), **_columns(mending, context)})
+
+
+def _columns(mending: Mending, context: RequestContext) -> dict[str, str]:
+    """Return the table of columns, and what is said beside each: all problems of all columns at once."""
+    said, problems = mending.said, dict[str, Problem]()
+    try:
+        source.chosen(mending.query, context)
+    except ColumnsError as error:
+        problems = {problem.column: problem for problem in error.problems}
+    except InputError:  # of the table or the prior as a whole, which the list of what stands in the way says
+        pass
+    fields = {"kind": declared.KIND, "keep": declared.KEEP, "levels": declared.LEVELS, "words": declared.WORDS}
+    fields["measured"] = declared.OF_A_MEASUREMENT
+    parts = {"columns": piece("mend_columns.html", columns=said.schema.columns, **fields)}
+    for place, (column, look) in enumerate(zip(said.schema.columns, said.looks, strict=True), start=1):
+        more = declared.declared_in_words(column, mending.asked["codes"])
+        parts[f"what-{place}"] = piece("mend_kind.html", kind=declared.kind_in_words(look), more=more)
+        proposed = declared.proposed_in_words(look, column)
+        parts[f"said-{place}"] = piece(
+            "mend_said.html", problem=problems.get(column.name), look=look, proposed=proposed
+        )
+    return parts
+
+
+def _model(query: QueryParams, context: RequestContext, step: Progress) -> Answer:
+    """Judge whether the normal model fits; what is wrong with the table another answer says."""
+    try:
+        table = source.chosen(query, context)
+    except InputError:
+        return Answer({"model": ""})
+    found = normality_of(table, step)
+    if found is None:
+        return Answer({"model": piece("mend_model.html", finding=None, doubtful=[], fit=[], classes=None)})
+    doubtful = [verdict for verdict in found.every if verdict.level != "fit"]
+    fit = [verdict.subject for verdict in found.every if verdict.level == "fit"]
+    classes = Button("Draw through classes of people", {"model": CLASSES}) if doubtful and not table.keep else None
+    finding = model_finding(found, table.records.has_gaps, say=forms.in_app_words)
+    part = piece("mend_model.html", finding=finding, doubtful=doubtful, fit=fit, classes=classes)
+    figures = {"qq": qq_figure(found)}
+    if len(found.squared_distances):
+        figures["distances"] = distance_qq_figure(found)
+    return Answer({"model": part}, figures)
+
+
+def _read_table_file(query: QueryParams, context: RequestContext, place: Path) -> Answer:
+    """Fill the fields from a table file that was sent, and say what of it and of the table does not meet."""
+    path = declared.sent_file(query, place, ".toml")
+    names, schema = source.table_of(query, context).thing.names, Schema.of(path)
+    refuse_derived(schema.among(names), "the app", "use the command line, or Python")
+    said = {column.name for column in schema.columns}
+    absent, silent = sorted(said - set(names)), [name for name in names if name not in said]
+    note = piece("mend_declared.html", file=path.name, absent=listed(absent), silent=listed(silent))
+    return Answer({"declared-note": note}, fields=declared.fields_of(schema, names))
+
+
+def write_table_file(query: QueryParams, context: RequestContext, step: Progress) -> Download:
+    """Return what is declared now as a table file; columns that are not ticked are left out in it."""
+    mending = Mending.of(query, context)
+    said, ticked = mending.said, query.getlist(source.COLUMNS)
+    if wrong := [fault for fault in said.problems if not ticked or fault.column in ticked]:
+        raise refusal(wrong)
+    columns, levels = [], {}
+    for look, column in zip(said.looks, said.schema.columns, strict=True):
+        if ticked and look.name not in ticked:
+            why = left_out_because(look, mending.rows) or "not used"
+            column = replace(column, kind=LEFT_OUT, levels=(), why=why)
+        elif look.is_category and not column.levels:
+            levels[look.name] = look.levels
+        columns.append(column)
+    text = table_file(Schema(tuple(columns)), levels)
+    return Download("table.toml", text.encode(), "application/toml; charset=utf-8")
+
+
+GROUPS = (source.TABLE, declared.GAPS, source.MODEL, source.PRIOR, source.PUBLIC, source.WITHOUT)
+PAGE = Page(
+    "mend",
+    "Mend",
+    GROUPS,
+    answers={
+        "standing": Source(_standing, source.CARRIED),
+        "table": Source(_table, (*source.READ, "prior", "centre-", "spread-")),
+        "model": Source(_model, source.CARRIED, slow=True),
+        **CHIP_IF_KNOWN,
+    },
+    files={"table.toml": write_table_file},
+    takes={"declare": _read_table_file},
+    carried=CARRIED,
+    step=2,
+)
