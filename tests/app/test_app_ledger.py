@@ -83,6 +83,43 @@ def test_who_draws_again_is_told_that_it_is_another_attempt(used):
     assert [entry.is_attempt for entry in attempts] == [True, True]
 
 
+def test_what_is_allowed_out_and_left_is_said_alike_everywhere(used, allbutone):
+    """The chip of every step, the verdict of the budget and of the draw, and the command line: one budget."""
+    path, browser = used
+    with browser.stay():
+        state, _ = drawn(browser, path.read_bytes(), "people.csv")
+        for _ in range(2):  # before it is taken home, and after
+            records, ledger = abo.Records.of(path), abo.Ledger.of(path)
+            out = ledger.together(records).release
+            plan = abo.budget(records, rows=40, release=out, rng=0)
+            steps = ("budget", "draw", "decide", "mend", "upload")
+            chips = {last_line(browser.ask(f"/{step}/chip?{state}")[2])["parts"]["chip"] for step in steps}
+            assert [re.sub("<[^>]*>", "", chip).strip() for chip in chips] == [plan.in_short]
+            assert plan.in_short in allbutone("budget", path.name, "--rows", "40", "--force")[1]
+            verdict = last_line(browser.ask(f"/budget/budget?{state}")[2])["parts"]["verdict"]
+            ahead = last_line(browser.ask(f"/draw/ahead?{state}")[2])["parts"]["ahead"]
+            assert plan.sentence in verdict
+            assert plan.sentence in ahead
+            times = len(ledger.releases)
+            said = last_line(browser.ask(f"/draw/table?{state}")[2])["parts"]["table"]
+            assert f"Drawn so far: {times} times ({len(ledger.counted)} given out" in said
+            browser.ask(f"/decide/release.zip?{state}")
+        assert plan.before == 3
+
+
+def test_the_page_to_sign_names_the_entry_once_it_is_taken_home(used):
+    path, browser = used
+    with browser.stay():
+        state, page = drawn(browser, path.read_bytes(), "people.csv")
+        assert "not recorded in people.csv.ledger.toml" in page
+        browser.ask(f"/decide/release.zip?{state}")
+        digest = abo.Ledger.of(path).releases[-1].files
+        for name in ("after", "page.html", "report.html"):
+            signed = browser.ask(f"/decide/{name}?{state}")[2].decode()
+            assert "entry 2 of people.csv.ledger.toml" in signed
+            assert digest in signed
+
+
 def test_draws_are_counted_without_a_ledger_too(used):
     path, browser = used
     with browser.stay():

@@ -4,6 +4,8 @@ import os
 from pathlib import Path
 
 import pytest
+from test_app_mend import messy
+from test_app_uploads import send
 
 from app_server import CUT_OFF, opened, settled
 
@@ -45,16 +47,26 @@ def test_explore(tab, shown, tmp_path):
     taken(opened(tab, f"{shown}/explore?count=14"), "explore", tmp_path)
 
 
-def test_your_data(tab, shown, tmp_path):
-    taken(opened(tab, f"{shown}/data"), "data", tmp_path)
+def test_mend(tab, shown, tmp_path):
+    opened(tab, f"{shown}/upload")
+    send(tab, "messy.csv", messy())
+    opened(tab, tab.url)
+    taken(tab, "mend", tmp_path)
 
 
-def test_a_record_of_your_data(tab, shown, tmp_path):
-    taken(opened(tab, f"{shown}/data?row=212&shown=5"), "record", tmp_path, above="#opened")
+def test_budget(tab, shown, tmp_path):
+    taken(opened(tab, f"{shown}/budget?leave=212"), "budget", tmp_path)
 
 
-def test_release(tab, shown, tmp_path):
-    taken(opened(tab, f"{shown}/release?number=12"), "release", tmp_path)
+def test_a_record(tab, shown, tmp_path):
+    taken(opened(tab, f"{shown}/budget?row=212&count=10"), "record", tmp_path, above="#opened")
+
+
+def test_draw_and_decide(tab, shown, tmp_path):
+    taken(opened(tab, f"{shown}/draw?leave=212&number=2"), "draw", tmp_path)
+    tab.click("#draw")
+    tab.wait_for_selector("#downloads")
+    taken(settled(tab), "decide", tmp_path)
 
 
 def test_studies(tab, shown, tmp_path):

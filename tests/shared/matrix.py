@@ -74,9 +74,6 @@ _ADDED = Refusal(
     by_mathematics=True,
 )
 _GUARANTEED = Refusal("made with a guarantee|the app has no", "not built for releases with a guarantee")
-_PAGE = Refusal(
-    "no trials of a table|cannot be used", "not built for tables with categories, gaps or kept columns"
-)
 _CARD = Refusal("on the processor alone", "a card attacks measurements alone, and draws classes")
 _LOSS = Refusal("classes", "the loss of classes that nobody has observed has no closed form")
 _ROWS = Refusal("stays in its engine|elsewhere", "takes all rows here: collect them first")
@@ -88,7 +85,6 @@ _CLASS_PARAMETERS = Refusal(
     "datasets alone",
     "means and spreads of classes of few people would tell more of them than any dataset, by no known law",
 )
-_CLASSES_IN_APP = Refusal("the app has no", "not built into the app: the command line has `--model classes`")
 _UPLOADED = Refusal("the app has no", "what is uploaded is here, and in no engine", by_mathematics=True)
 
 REFUSED: dict[tuple[str, str], Refusal] = {
@@ -109,11 +105,7 @@ REFUSED: dict[tuple[str, str], Refusal] = {
     ("check", "engine"): _ROWS,
     ("public", "engine"): _ROWS,
     ("ledger", "engine"): _ROWS,
-    ("upload", "gaps"): Refusal("cannot be used", "not built: the command line keeps or imputes gaps"),
     ("upload", "engine"): _UPLOADED,
-    ("record", "categories"): _PAGE,
-    ("record", "gaps"): _PAGE,
-    ("record", "kept"): _PAGE,
     ("record", "engine"): _UPLOADED,
     ("device", "categories"): _CARD,
     ("device", "gaps"): _CARD,
@@ -121,6 +113,4 @@ REFUSED: dict[tuple[str, str], Refusal] = {
     ("parameters", "classes"): _CLASS_PARAMETERS,
     ("lacking_records", "classes"): _CLASSES,
     ("epsilon", "classes"): _LOSS,
-    ("upload", "classes"): _CLASSES_IN_APP,
-    ("record", "classes"): _CLASSES_IN_APP,
 }

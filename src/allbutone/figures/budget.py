@@ -155,10 +155,10 @@ def _records_message(numbers: np.ndarray, chances: np.ndarray, worst: int, relea
     beyond = int(np.sum(chances > ACCEPTED))
     if not beyond:
         limit = chance(ACCEPTED)
-        return f"By {released} no value is disclosed to a stranger with a chance of more than {limit}."
+        return f"By {released} nobody is disclosed with a chance of more than {limit}."
     who = f"values of {beyond:,} of {len(numbers):,} people are"
     first = f"row {numbers[worst]} is the likeliest, with {chance(chances[worst])}"
-    return f"By {released} {who} disclosed to a stranger with a chance of more than {chance(ACCEPTED)}; {first}."
+    return f"By {released} {who} disclosed with a chance of more than {chance(ACCEPTED)}; {first}."
 
 
 def guarantee_figure(plan: GuaranteePlan) -> go.Figure:

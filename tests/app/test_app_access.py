@@ -1,0 +1,69 @@
+"""No page breaks a rule of accessibility that axe-core knows, by day on a desk and by night on a telephone."""
+
+from pathlib import Path
+
+import pytest
+from test_app_draw import LONG, drawn_anyway, uploaded
+from test_app_mend import messy
+
+from app_server import opened, settled, unfolded
+
+pytestmark = pytest.mark.usefixtures("few_trials")
+BROKEN = """async () => (await axe.run()).violations.flatMap(
+  rule => rule.nodes.map(node => `${rule.id}: ${node.target.join(' ')} ${node.failureSummary}`))"""
+
+
+def broken(page):
+    """The rules that a page breaks, with all folds open; evaluated past the policy, which lets in no script."""
+    import axe_playwright_python
+
+    unfolded(page)
+    page.wait_for_timeout(300)
+    page.evaluate((Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text(encoding="utf-8"))
+    return page.evaluate(BROKEN)
+
+
+@pytest.mark.parametrize("look", [{"color_scheme": "light"}, {"width": 390, "color_scheme": "dark"}])
+def test_no_page_breaks_a_rule(tabs, served, table, tmp_path, look):
+    page, address = tabs(**look), served.address
+    (tmp_path / "messy.csv").write_bytes(messy())
+    state = f"table={uploaded(page, served, table)}"
+    drawn = drawn_anyway(page, served, state)
+    bad = f"table={uploaded(page, served, tmp_path / 'messy.csv')}"
+    for place in (
+        "upload", f"mend?{state}", f"mend?{bad}", f"budget?{state}&row=3", f"budget?{state}&rows=many",
+        f"draw?{state}", f"decide?{state}&drawn={drawn}", "decide", "explore", "studies", "glossary",
+    ):  # fmt: skip
+        if place == "glossary":
+            page.goto(f"{address}/{place}")
+        else:
+            settled(opened(page, f"{address}/{place}"), LONG)
+        assert broken(page) == [], place
+
+
+def test_help_stands_beside_its_word_and_one_at_a_time(tab, served, table):
+    opened(tab, f"{served.address}/draw?table={uploaded(tab, served, table)}")
+    for name in ("How many", "Rows of each dataset"):
+        word = tab.get_by_label(f"Help: {name}", exact=True)
+        word.click()
+        shown = tab.locator(".help[open] p")
+        assert shown.count() == 1
+        one, other = word.bounding_box(), shown.bounding_box()
+        assert abs(other["y"] - one["y"] - one["height"]) < 20
+        assert abs(other["x"] - one["x"]) < 400
+    tab.keyboard.press("Escape")
+    assert tab.locator(".help[open]").count() == 0
+
+
+def test_an_error_stands_under_its_field_which_is_unfolded_and_seen(tab, served, table):
+    opened(tab, f"{served.address}/budget?table={uploaded(tab, served, table)}&rows=0")
+    error = tab.locator("#error")
+    assert "Rows of each dataset" in error.inner_text()
+    box, field = error.bounding_box(), tab.locator("#rows").bounding_box()
+    assert 0 <= box["y"] - field["y"] - field["height"] < 30
+    assert box["y"] < 900
+    assert tab.get_attribute("#rows", "aria-invalid") == "true"
+    tab.fill("#rows", "20")
+    tab.keyboard.press("Tab")
+    settled(tab)
+    assert error.is_hidden()
