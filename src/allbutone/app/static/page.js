@@ -85,7 +85,7 @@ export function go(step, fields = {}) {
 }
 
 // Asks anew what depends on more than the address.
-export function again(...paths) {
+export function askAgain(...paths) {
   for (const source of sources) if (paths.includes(source.path)) source.asked = null;
   ask();
 }
