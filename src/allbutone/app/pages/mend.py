@@ -18,7 +18,7 @@ from allbutone.figures.shapes import distance_qq_figure, qq_figure
 from allbutone.releases.mechanism import CLASSES
 from allbutone.reports.findings import model_finding
 from allbutone.support.errors import Cure, InputError
-from allbutone.support.text import listed
+from allbutone.support.text import joined, listed
 from allbutone.tables.admission import ColumnsError, Problem, refusal
 from allbutone.tables.column import CATEGORY, LEFT_OUT
 from allbutone.tables.formats import labels_in
@@ -99,7 +99,7 @@ class Mending:
             found = [line for line in found if len(line.buttons) > 1]
             words = "; ".join(f"{_shown(problem.column)} {problem.words}" for problem in alone)
             every = [problem.column for problem in alone]
-            button = Button(f"Leave out {listed([*map(_shown, every)], NAMED)}", self.without(every))
+            button = Button(f"Leave out {_all_of([*map(_shown, every)])}", self.without(every))
             found.insert(0, Line(f"{words}.", (button,)))
         if len(found) > 1:
             whole = self.without(problem.column for problem in others)
@@ -121,7 +121,7 @@ class Mending:
             Button("Keep the gaps", {"gaps": "keep"}),
         ]
         if many := [look.name for look in looks if look.missing > MANY_GAPS * self.rows]:
-            buttons.append(Button(f"Leave out {listed(many, NAMED)}", self.without(many)))
+            buttons.append(Button(f"Leave out {_all_of(many)}", self.without(many)))
         lack = f"{self.rows - complete:,} of {self.rows:,} rows lack" if complete else "Rows lack"
         return Line(f"{lack} a value: {named}.", tuple(buttons))
 
@@ -162,7 +162,7 @@ class Mending:
                 [Button(f"{cure.value[0]:g} stands for a missing value", {"codes": value})] if cure.value else []
             )
         if cure.argument == "drop" and cure.value:
-            return [Button(f"Leave out {listed(cure.value, NAMED)}", self.without(cure.value))]
+            return [Button(f"Leave out {_all_of(cure.value)}", self.without(cure.value))]
         words, fields = _CURES.get(cure.argument, ("", {}))
         return [Button(words, fields)] if words else []
 
@@ -208,6 +208,10 @@ class Mending:
             Line(f"{listed(columns, NAMED)}: {words}.", (Button("Apply", own),))
             for words, (columns, own) in alike.items()
         ]
+
+
+def _all_of(names: Sequence[str]) -> str:
+    return joined(names) if len(names) <= NAMED else listed(names, NAMED)
 
 
 def _shown(name: str) -> str:
