@@ -94,14 +94,15 @@ class Assessment:
 
     @property
     def leaves_people_out(self) -> bool:
-        """Whether rows of the table that lack a value have no part in it."""
+        """Whether rows of the table, which lack a value or were left out by choice, have no part in it."""
         return self.standing is None and bool(len(self.records.rows) < self.records.rows[-1])
 
     @property
     def source(self) -> str:
         """What it was made from, in words: the table, or those of its people who lack no value."""
         if self.leaves_people_out:
-            return f"the {self.people:,} people of a table who miss no value"
+            who = "who miss no value" if self.records.left_out else "who were not left out"
+            return f"the {self.people:,} people of a table {who}"
         return f"a table of {self.people:,} people"
 
     @property

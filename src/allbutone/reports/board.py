@@ -183,7 +183,8 @@ def _left_open(case: Assessment) -> list[str]:
     judged, datasets = case.judged, bool(case.release.tables)
     said = []
     if case.leaves_people_out:
-        said.append("Rows that lack a value have no part in it: nothing is said of these people.")
+        rows = "that lack a value" if case.records.left_out else "that were left out"
+        said.append(f"Rows {rows} have no part in it: nothing is said of these people.")
     if case.records.has_gaps:
         said.append("Of a value that is missing nothing is judged: there is nothing to find.")
     if case.standing is not None:
