@@ -12,7 +12,7 @@ import allbutone as abo
 from allbutone.disclosure.budget import budget, stronger_prior
 from allbutone.support.text import chance
 from allbutone.tables.records import demo_cohort
-from app_server import CUT_OFF, opened, settled
+from app_server import CUT_OFF, last_line, opened, settled
 
 # the place of a dot, in pixels of the page
 DOT = """row => {
@@ -56,7 +56,7 @@ def test_the_cohort_is_there_with_its_budget_and_its_people(tab, address):
     assert "shown=26" in tab.url
 
 
-def test_what_would_pass_is_tried_at_once_and_applied_by_a_click(tab, address):
+def test_what_would_pass_is_tried_at_once_and_applied_by_a_click(tab, address, few_trials):
     opened(tab, f"{address}/upload")
     send(tab, "mine.csv", as_csv())
     opened(tab, f"{tab.url.replace('/mend', '/budget')}&rows=20")
@@ -84,16 +84,21 @@ def test_what_would_pass_is_tried_at_once_and_applied_by_a_click(tab, address):
     assert tab.inner_text("#verdict .verdict")[2:] == smaller.sentence
     assert tab.inner_text("#chip").startswith(smaller.in_short)
     assert "Left out as you chose: row 17." in tab.inner_text("#note")
-    # a stronger prior is tried by the table's own numbers; applied, public ones are asked for
-    tab.check("#try-prior")
-    settled(tab)
-    stronger = budget(without, stronger_prior(without, abo.NIW.flat(3)), rows=2, rng=0)
-    assert tab.inner_text("#verdict .verdict")[2:] == stronger.sentence
-    tab.click("#apply")
-    tab.wait_for_url("**/mend?**")
-    settled(tab)
-    assert "has no centre and spread" in tab.inner_text("#hindrances")
-    assert tab.input_value("#weight") == "39"
+
+
+def test_a_stronger_prior_is_tried_by_the_tables_numbers_and_asks_for_public_ones(browser, few_trials):
+    table = browser.send(as_csv(), "mine.csv")[1]["fields"]["table"]
+    with browser.stay():
+        state = f"table={table}&rows=20&try=prior,leave-17"
+        said = last_line(browser.ask(f"/budget/budget?{state}")[2])["parts"]["verdict"]
+        records = abo.Records(VALUES, NAMES).take(np.delete(np.arange(40), 16))
+        assert budget(records, stronger_prior(records, abo.NIW.flat(3)), rows=20, rng=0).sentence in said
+        made = last_line(browser.ask(f"/budget/apply?{state}", "POST", b"")[2])["fields"]
+        assert made == {"try": "", "rows": "20", "leave": "17", "prior": "public", "weight": "39", "extra": "39"}
+        standing = last_line(browser.ask(f"/mend/standing?table={table}&prior=public&weight=39")[2])["parts"][
+            "standing"
+        ]
+        assert "bmi, ldl and hba1c: has no centre and spread" in standing
 
 
 def test_another_release_has_another_budget(tab, address):

@@ -116,7 +116,7 @@ def test_the_dialog_names_whom_it_exposes_and_asks_twice(page, served, table):
     page.wait_for_selector("#downloads", timeout=LONG)
     settled(page)
     assert len(releases(served, name)) == 1
-    assert "may be released" in page.inner_text("#after .decision")
+    assert "may be released" in page.inner_text("#after .board")
     assert "No, as the verdict above says why." in page.inner_text("#downloads")
 
 

@@ -92,7 +92,8 @@ class Mending:
             where = f"{error.where}: " if error.where else ""
             return [Line(f"{where}{error.problem}.", tuple(buttons), ", or ".join(rest))]
         gaps = [problem for problem in error.problems if problem.is_gap]
-        others = [problem for problem in error.problems if not problem.is_gap]
+        unknown = [problem for problem in error.problems if source.CENTRE_AND_SPREAD in problem.cures]
+        others = [problem for problem in error.problems if not problem.is_gap and problem not in unknown]
         found = [self._of_column(problem) for problem in others]
         alone = [problem for problem, line in zip(others, found, strict=True) if len(line.buttons) == 1]
         if len(alone) > 1:  # all that can only be left out goes by one click
@@ -106,7 +107,8 @@ class Mending:
             found[-1] = replace(
                 found[-1], buttons=(*found[-1].buttons, Button(f"Leave out all {len(others)} columns", whole))
             )
-        return [*found, *([self._of_gaps(gaps)] if gaps else [])]
+        found += [self._of_gaps(gaps)] if gaps else []
+        return found + ([_of_prior(unknown)] if unknown else [])
 
     def _of_gaps(self, problems: Sequence[Problem]) -> Line:
         """Say how many rows lack a value, and what can be done about all of them at once."""
@@ -208,6 +210,14 @@ class Mending:
             Line(f"{listed(columns, NAMED)}: {words}.", (Button("Apply", own),))
             for words, (columns, own) in alike.items()
         ]
+
+
+def _of_prior(problems: Sequence[Problem]) -> Line:
+    """Say of which columns a prior from public knowledge lacks the numbers."""
+    words = f"{_all_of([problem.column for problem in problems])}: {problems[0].words}."
+    return Line(
+        words, (Button("Use the flat prior", {"prior": "flat"}),), f"at “The columns”: {problems[0].cures[0]}"
+    )
 
 
 def _all_of(names: Sequence[str]) -> str:

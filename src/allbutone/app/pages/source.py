@@ -24,6 +24,7 @@ from allbutone.tables.records import Records, demo_cohort
 from allbutone.tables.schema import Schema
 
 COHORT = "cohort"
+CENTRE_AND_SPREAD = "give both in its own units, at “Centre” and “Spread”"
 NAMES_PEOPLE = "looks like an identifier (it is named after people)"
 
 
@@ -290,9 +291,8 @@ def _admitted(held: Held, reading: Reading, faults: Sequence[Problem], prior_of:
         wrong = {fault.column for fault in problems}
         problems += [problem for problem in error.problems if problem.column not in wrong]
     refused = {problem.column for problem in problems}
-    cure = "give both in its own units, at “Centre” and “Spread”"
     problems += [
-        Problem(name, "has no centre and spread, and the prior is from public knowledge", (cure,))
+        Problem(name, "has no centre and spread, and the prior is from public knowledge", (CENTRE_AND_SPREAD,))
         for name in (ticked if records is None else records.columns)
         if name not in refused and prior_of.declares(name) and prior_of.column(name).centre is None
     ]
