@@ -15,7 +15,8 @@ from allbutone.app.pages import forecast, record, source
 from allbutone.app.pages.mend import write_table_file
 from allbutone.disclosure.budget import Alternative, Budget, changes_of, stronger_prior
 from allbutone.disclosure.epsilon import epsilon_of_one
-from allbutone.disclosure.risk import EVIDENCE, risk_columns
+from allbutone.disclosure.question import EVIDENCE
+from allbutone.disclosure.risk import risk_columns
 from allbutone.disclosure.rule import ToldValues
 from allbutone.figures.attack_view import view_drawing
 from allbutone.figures.budget import budget_figure, records_figure
