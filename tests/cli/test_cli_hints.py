@@ -87,6 +87,40 @@ def test_from_a_first_look_by_a_table_file_to_the_budget(allbutone, people, tmp_
     assert carries(done[4], ("--like", "release"))
 
 
+def _stays(rng, people):
+    """Dates of admission and discharge, a month of birth, and the length of stay that follows from the two."""
+    start, stay = np.datetime64("2012-01-01") + rng.integers(0, 2000, people), rng.integers(0, 30, people)
+    born = (start - rng.integers(10_000, 30_000, people)).astype("M8[M]")
+    return {"admitted": start, "discharged": start + stay, "born": born, "stay": stay}
+
+
+def _pressures(rng, people):
+    diastolic = rng.normal(80, 10, people).round()
+    return {"systolic": diastolic + np.exp(rng.normal(3.5, 0.4, people)).round(), "diastolic": diastolic}
+
+
+def _trial(rng, people):
+    time, until = rng.exponential(700, people), rng.uniform(300, 1800, people)
+    return {"days": np.ceil(np.minimum(time, until)), "status": np.where(time <= until, "dead", "alive")}
+
+
+@pytest.mark.parametrize("made", [_stays, _pressures, _trial])
+def test_columns_that_belong_together_go_from_a_file_to_a_report(allbutone, tmp_path, made):
+    columns = made(np.random.default_rng(8), 70)
+    lines = [",".join(map(str, row)) for row in zip(*columns.values(), strict=True)]
+    (tmp_path / "t.csv").write_text("\n".join([",".join(columns), *lines]) + "\n")
+    assert allbutone("describe", "t.csv", "--out", "table.toml")[0] == 0
+    if made is _trial:
+        text = (tmp_path / "table.toml").read_text().replace('label = "days"', 'event = "status"')
+        (tmp_path / "table.toml").write_text(text)
+    if made is _stays:
+        told = (tmp_path / "table.toml").read_text()
+        assert 'above = "admitted"' in told
+        assert 'derived = "discharged - admitted"' in told
+    done = follow(allbutone, "synthesize", "t.csv", "--table-file", "table.toml", "--out", "release")
+    assert "report" in [each[0] for each in done]
+
+
 def test_what_was_told_of_gaps_codes_and_scales_goes_on(allbutone, tmp_path):
     rng = np.random.default_rng(5)
     values = np.exp(rng.normal(0, 1, (40, 2))).round(3).astype(str)

@@ -19,6 +19,7 @@ from allbutone.tables.dates import PRECISIONS, Calendar
 from allbutone.tables.described import described
 from allbutone.tables.files import read_table
 from allbutone.tables.schema import Schema
+from allbutone.utility.shapes import densities
 
 moments = st.datetimes(datetime.datetime(1000, 1, 1), datetime.datetime(9000, 1, 1)).map(
     lambda each: each.replace(microsecond=0)
@@ -323,3 +324,14 @@ def test_check_finds_dates_that_were_carried_over(rng, tmp_path):
     path.write_text("\n".join([lines[0], *map(",".join, cells)]) + "\n")
     problems = [each.problem for each in abo.check(tmp_path / "release", table).findings]
     assert any("'admitted' has dates of the table more often than chance explains" in each for each in problems)
+
+
+def test_dates_are_shown_as_such_where_results_are(rng):
+    table = stays(rng, 80)
+    release = abo.Synthesizer(schema=SCHEMA).fit(table).sample(datasets=2, rng_for_tests=rng)
+    assert "admitted counts days since 2000-01-01: its mean is 201" in abo.combine(release, people=80).note
+    page = abo.report(table, release, public=True).page
+    mean = np.mean([each.natural[:, 0].mean() for each in release.tables])
+    assert str(np.datetime64("2000-01-01") + int(mean)) in page
+    marks = densities(table, release).dates[0]
+    assert all(each.startswith("201") for each in marks.values())

@@ -244,6 +244,12 @@ def _of_means(release: Release, *, people: int, rule: str, level: float) -> Comb
         if biased:
             note.append(f"That biases the means of {joined(biased)}; their intervals do not know.")
     found = _combined(estimates, variances, people=people, rows=release.rows, rule=rule, level=level)
+    dates = release.schema.dates
+    note += [
+        f"{name} counts {dates[name].counts}: its mean is {dates[name].text(mean)}."
+        for name, mean in zip(release.columns, found.estimate, strict=True)
+        if name in dates
+    ]
     return replace(found, names=release.columns, note=" ".join(note))
 
 

@@ -188,6 +188,7 @@ def fidelity_finding(fidelity: Fidelity, of_prior: str | None = None) -> Finding
     """
     far, serious = fidelity.beyond_noise(), fidelity.beyond_noise(SERIOUS)
     large, small = _faults(fidelity, serious), _faults(fidelity, far, but=serious)
+    small += [f"the time to {each.event} ({each.time})" for each in fidelity.survival if each.far]
     if large or small:
         differ = "the synthetic data differ from the real"
         said = [f"Enough to change findings, {differ} in {joined(large)}."] if large else []

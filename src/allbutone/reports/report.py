@@ -43,7 +43,7 @@ from allbutone.reports.guaranteed import GuaranteedCase, assess_guaranteed, guar
 from allbutone.reports.verdict import Verdict, value_lines, values_of
 from allbutone.support.errors import Cure, InputError
 from allbutone.support.text import ShowsItself, listed, number, percent
-from allbutone.tables.column import CATEGORY
+from allbutone.tables.column import CATEGORY, Column
 from allbutone.tables.safe_io import fresh_file, require_distinct, require_outside
 from allbutone.utility.fidelity import Fidelity
 from allbutone.utility.shapes import Densities
@@ -232,8 +232,7 @@ def released_columns(release: Release) -> list[dict[str, Any]]:
         return [
             {
                 "column": column.on_scale if release.parameters is not None else column.name,
-                "mean": mean,
-                "SD": "–" if np.isnan(deviation) else deviation,
+                **_mean_and_spread(column, mean, deviation, as_dates=release.parameters is None),
                 "declared": column.in_words,
             }
             for column, mean, deviation in zip(release.schema.measurements, means, deviations, strict=True)
@@ -250,9 +249,20 @@ def released_columns(release: Release) -> list[dict[str, Any]]:
         elif natural is not None:
             values = natural[:, mechanism.columns.index(name)]
             values = values[~np.isnan(values)]
-            shown |= {"mean": values.mean(), "SD": values.std(ddof=1) if len(values) > 1 else None}
+            spread = values.std(ddof=1) if len(values) > 1 else np.nan
+            shown |= _mean_and_spread(mechanism.schema.column(name), values.mean(), spread)
         lines.append(line | shown)
     return lines
+
+
+def _mean_and_spread(column: Column, mean: float, spread: float, *, as_dates: bool = True) -> dict[str, Any]:
+    """Return a mean and a standard deviation in natural units as a line shows them: dates as such."""
+    if column.calendar is not None and as_dates:
+        return {
+            "mean": column.calendar.text(mean),
+            "SD": column.calendar.span(spread) if spread == spread else "–",
+        }
+    return {"mean": mean, "SD": "–" if np.isnan(spread) else spread}
 
 
 def _shares(release: Release) -> list[np.ndarray]:

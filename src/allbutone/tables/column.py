@@ -423,7 +423,7 @@ class Column:
         plain = self.scale.is_plain or self.order is not None
         parts = [self.unit, "" if plain else f"modelled on the scale {self.scale.name}"]
         if self.calendar is not None:
-            parts.insert(0, f"a date, in {self.calendar.unit} since {self.calendar.origin}")
+            parts.insert(0, f"a date, in {self.calendar.counts}")
         parts += [self.order.in_words] if self.order is not None else []
         if self.kind == DERIVED:
             groups = f", in groups from {', '.join(f'{value:g}' for value in self.cut)}" if self.cut else ""

@@ -48,6 +48,11 @@ class Calendar:
         return f"{self.precision}s"
 
     @property
+    def counts(self) -> str:
+        """What its numbers count, in words."""
+        return f"{self.unit} since {self.origin}"
+
+    @property
     def days(self) -> float:
         """How many days one unit has, on average."""
         return _SECONDS[self.precision] / _SECONDS["day"]

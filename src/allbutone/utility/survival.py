@@ -117,12 +117,12 @@ class GroupSurvival:
 
     @property
     def gap(self) -> float:
-        """The largest distance between the real and the pooled synthetic curve, while real rows are followed."""
+        """The largest distance between both curves, as long as one real row in ten, and five, are followed."""
+        longest = np.sort(self.real.times)[::-1]
+        last = longest[min(max(FEWEST, len(longest) // 10), len(longest)) - 1] if len(longest) else 0.0
         at = np.unique(np.concatenate([self.real.times, self.pooled.times]))
-        at = at[at <= (self.real.times.max() if len(self.real.times) else 0.0)]
-        if not len(at):
-            return 0.0
-        return float(np.max(np.abs(self.real.surviving(at) - self.pooled.surviving(at))))
+        at = at[at <= last]
+        return float(np.max(np.abs(self.real.surviving(at) - self.pooled.surviving(at)))) if len(at) else 0.0
 
     @property
     def has_events(self) -> bool:
@@ -144,14 +144,14 @@ class Survival:
         told = [each for each in self.groups if each.has_events]
         if not told:
             return f"Of {self.event} there are too few events to compare curves of {self.time}."
-        parts = [
-            f"{f'{each.group}: ' if each.group else ''}{number(each.hazard_ratio, 2)} times as often as in real "
-            f"ones (log-rank z = {number(each.z, 2)}; the curves are at most {100 * each.gap:.0f} points apart)"
-            for each in told
-        ]
         several = len(told[0].synthetic)
         median = f", in the median of {counted(several, 'dataset')}" if several > 1 else ""
-        return f"In synthetic rows {self.event} happens{median} {joined(parts)}. {self.verdict}"
+        parts = [
+            f"{f'{each.group} ' if each.group else ''}{number(each.hazard_ratio, 2)} times as often as in real "
+            f"rows (log-rank z = {number(each.z, 2)}; curves at most {100 * each.gap:.0f} points apart)"
+            for each in told
+        ]
+        return f"In synthetic rows {self.event} happens{median}: {joined(parts)}. {self.verdict}"
 
     @property
     def far(self) -> list[GroupSurvival]:
