@@ -88,8 +88,8 @@ def whom_disclosed(key: str, table: PublicTable, work: Path, tools: dict) -> tup
         return None
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", abo.MechanismWarning)
-        found = abo.audit(table.train, pd.read_csv(work / f"{key}.csv"), mass=False)
-    disclosed = int(np.sum(found["disclosed"]))
+        found = abo.audit(table.train, pd.read_csv(work / f"{key}.csv"), "plug-in")
+    disclosed = int(np.sum(found["disclosed_if_plug_in"]))
     return (-1 if caught and not disclosed else disclosed), len(found)
 
 

@@ -9,10 +9,10 @@ from scipy.stats import norm
 import allbutone as abo
 from allbutone.adversary.modes import find_modes
 from allbutone.adversary.plug_in import PlugInTable
-from allbutone.disclosure.audit import departure, error_of_differencing
 from allbutone.figures.risk import Marks
 from allbutone.figures.style import BLUE, GREEN, ORANGE, VERMILION
 from allbutone.model.moments import Moments
+from allbutone.other_tools.fitted_normal import departure, error_of_differencing
 from comparison.environments import Environment
 from comparison.tables import normal_table
 

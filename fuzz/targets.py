@@ -150,10 +150,10 @@ def _check_beside(valid: Path, data: bytes, folder: Path) -> object:
 
 
 def _audit(valid: Path, data: bytes, folder: Path) -> object:
-    from allbutone.disclosure.audit import audit
+    from allbutone.reports.audit import audit
 
-    found = audit(valid / TABLE, _written(data, folder, "rows.csv"), mass=False, rng=np.random.default_rng(0))
-    return found.to_pydict()
+    found = audit(valid / TABLE, _written(data, folder, "rows.csv"), rng=np.random.default_rng(0))
+    return found.to_arrow().to_pydict()
 
 
 def _journal(valid: Path, data: bytes, folder: Path) -> object:

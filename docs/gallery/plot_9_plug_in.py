@@ -19,7 +19,7 @@ mean, covariance = people.mean(axis=0), np.cov(people.T, ddof=0)
 counts, errors = [300, 3_000, 30_000, 300_000], []
 for count in counts:
     rows = rng.multivariate_normal(mean, covariance, count)
-    found = abo.audit(people, rows, mass=False)
+    found = abo.audit(people, rows, "plug-in")
     errors.append(np.sqrt(np.mean(np.square(found["distance"])) / 5))
 marks = Marks("exact attacks on a fitted normal", counts, errors, BLUE)
 figure = rows_figure(100, 5, [marks], f"With {counts[-1]:,} rows everyone is found to {errors[-1]:.2f} deviations")

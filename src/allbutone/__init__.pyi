@@ -3,7 +3,6 @@ from allbutone.adversary.missing import posterior
 from allbutone.adversary.posterior import PoorSampling, Posterior
 from allbutone.adversary.who import Adversary
 from allbutone.disclosure.attack import attack
-from allbutone.disclosure.audit import MechanismWarning, audit
 from allbutone.disclosure.budget import Budget, budget
 from allbutone.disclosure.guarantee import guarantee
 from allbutone.disclosure.guarantee_plan import plan_guarantee
@@ -12,6 +11,7 @@ from allbutone.disclosure.table_loss import privacy
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.model.prior import PriorScaleWarning
+from allbutone.other_tools.fitted_normal import MechanismWarning
 from allbutone.releases.check import check
 from allbutone.releases.combining import Combined, combine
 from allbutone.releases.folder import load_release, save_release
@@ -19,6 +19,7 @@ from allbutone.releases.ledger import Ledger
 from allbutone.releases.mechanism import Mechanism
 from allbutone.releases.release import Release
 from allbutone.releases.synthesizer import Synthesizer
+from allbutone.reports.audit import Audit, audit
 from allbutone.reports.findings import Finding
 from allbutone.reports.report import Report, report
 from allbutone.reports.risk import RiskTable, risk
@@ -35,6 +36,7 @@ __all__ = [
     "NIW",
     "Adversary",
     "Attack",
+    "Audit",
     "Budget",
     "Combined",
     "Fidelity",

@@ -75,13 +75,13 @@ def test_of_synthetic_rows_of_other_tools(people, tmp_path):
     rows = pd.DataFrame(drawn, columns=real.columns)
     rows.to_csv(tmp_path / "rows.csv", index=False, float_format="%.17g")
     found = [
-        abo.audit(real, each, divisor="n", mass=False, rng=np.random.default_rng(3))["information_gain"]
+        abo.audit(real, each, "plug-in", divisor="n", rng=np.random.default_rng(3))["information_gain"]
         for each in (rows, tmp_path / "rows.csv", abo.Records.of(rows))
     ]
     np.testing.assert_allclose(found[1], found[0], rtol=1e-9)
     np.testing.assert_allclose(found[2], found[0], rtol=1e-9)
     with pytest.raises(abo.InputError, match="divisor is n or n-1, got 'm'"):
-        abo.audit(real, rows, divisor="m")
+        abo.audit(real, rows, "plug-in", divisor="m")
 
 
 def test_of_laws():

@@ -157,7 +157,7 @@ def test_indices_beyond_a_dictionary(tmp_path):
 def test_rows_without_spread_are_audited_in_words(rng):
     values = rng.standard_normal((30, 2))
     with pytest.raises(abo.InputError, match="vary too little"):
-        abo.audit(values, np.ones((50, 2)), mass=False)
+        abo.audit(values, np.ones((50, 2)), "plug-in")
 
 
 def copied(folder, tmp_path):

@@ -1,23 +1,21 @@
-"""The command about other tools' rows: what they give away of each record that a normal was fitted to."""
+"""The command about any tool's rows: what they give away of each person in the table."""
 
+import shlex
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 
-from allbutone.adversary.plug_in import PlugInTable
 from allbutone.cli import options as ask
 from allbutone.cli import output as terminal
-from allbutone.cli.reading import named_columns, read_content, read_records
-from allbutone.disclosure.audit import audit_columns, departure, error_of_differencing, fitted_table, law_of_means
+from allbutone.cli.reading import in_memory, named_columns, read, read_content
 from allbutone.disclosure.rule import QUARTER
-from allbutone.figures.risk import Marks, disclosure_figure, rows_figure
-from allbutone.figures.style import BLUE, VERMILION
-from allbutone.reports.verdict import verdict_of
-from allbutone.support.text import bell_curves, counted, number
-from allbutone.tables.records import Records
+from allbutone.other_tools import shadow as shadows
+from allbutone.other_tools.fitted_normal import error_of_differencing, law_of_means
+from allbutone.releases.mechanism import CLASSES
+from allbutone.reports.audit import Audit, assumptions, audit_page, examine, shadow_lines, steps_of
+from allbutone.support.text import number
 
 # limits and decimals change what goes out, not what was fitted
 OF_FITTED = tuple(name for name in ask.OF_TABLE if name not in ("positive", "decimals"))
@@ -26,7 +24,10 @@ OF_FITTED = tuple(name for name in ask.OF_TABLE if name not in ("positive", "dec
 class Mechanism(StrEnum):
     """How the rows were made."""
 
+    unknown = "unknown"
     plug_in = "plug-in"
+    posterior = "posterior"
+    classes = "classes"
 
 
 class Divisor(StrEnum):
@@ -42,81 +43,121 @@ def audit(
     context: typer.Context,
     source: Annotated[ask.TableOptions, ask.Offers(*OF_FITTED, table=ask.TABLE_FILE)],
     synthetic: list[Path] = ask.argument(
-        "The file of synthetic rows that another tool has drawn, or several files of one fit.", ask.REQUIRED
+        "The file of synthetic rows that any tool has drawn, or several files.", ask.REQUIRED
     ),
-    attack: Annotated[ask.AttackOptions, ask.Offers("known", "probability", "radius", "no_mass")],
+    attack: Annotated[ask.AttackOptions, ask.Offers("known", "probability")],
     mechanism: Mechanism = ask.option(
-        "How the rows were made: plug-in is mean and covariance fitted once, then rows drawn.", Mechanism.plug_in
+        "How the rows were made: plug-in (mean and covariance fitted once, then rows drawn), posterior or classes "
+        "(as allbutone draws), or unknown: then only what can be seen without knowing is told.",
+        Mechanism.unknown,
+    ),
+    control: Path | None = ask.option(
+        "A file of people like those in the table who had no part in the rows: what is told of them, too, comes "
+        "from nobody's own record."
     ),
     divisor: Divisor | None = ask.option(
-        "What the covariance was divided by; by default the one that fits the rows better."
+        "With plug-in, what the covariance was divided by; by default the one that fits the rows better."
+    ),
+    shadow: str | None = ask.option(
+        "The command that makes a release, with {table} and {out} where the files go: it is run again and again, "
+        "with and without each of the people who stand out most. No shell reads it.",
+        metavar="COMMAND",
+    ),
+    people: int = ask.option("With --shadow, how many people.", shadows.PEOPLE, min=1),
+    rounds: int = ask.option(
+        "With --shadow, how many rounds: one run of everybody and one without each person.", shadows.ROUNDS, min=2
+    ),
+    minutes: float = ask.option(
+        "With --shadow, after how many minutes to end with what is there; the same command goes on from there.",
+        shadows.MINUTES,
     ),
     out: ask.NumbersFile = Path("audit.csv"),
     force: ask.Force = False,
 ) -> None:
-    """Say whose values another tool's synthetic rows disclose, to somebody who knows everybody else.
+    """Say what any tool's synthetic rows give away of the people in the table.
 
-    For tools that fit mean and covariance once and draw all rows from that normal, as a Gaussian copula with
-    normal margins does.
+    Copies, replicated uniques, DiSCO, CAP, singling out, linkability and inference, each beside what it is
+    compared with; if it is said how the rows were made, whose values somebody learns who knows that; and one
+    verdict, which may be "not known".
     """
-    rule = attack.rule
-    with terminal.outputs(out, force, [source.table, *synthetic]) as save:
-        records = read_records(source)
-        known = tuple(named_columns(attack.known_names, records.columns))
+    rule, runs = attack.rule, out.with_suffix(".shadow.jsonl")
+    with terminal.outputs(out, force, [source.table, *synthetic, control]) as save:
+        # any table can be audited: with gaps, and with categories of any number
+        gaps = None if source.complete_cases else ask.Gaps.keep
+        any_table = ask.ModelOptions(model=CLASSES, missing=gaps)
+        records = in_memory(read(source, any_table, categories=True).records)
+        known = tuple(named_columns(attack.known_names, records.order))
         rows = [read_content(source, each) for each in synthetic]
-        fitted = fitted_table(records, rows, divisor)
-        with terminal.late_progress("Attacking records", len(records.values)) as watch:
-            columns = audit_columns(
+        shadowed = None
+        if shadow is not None:
+            total = rounds * (1 + min(people, len(records.values)))
+            with terminal.late_progress("Running the command", total, cut_short=True) as watch:
+                shadowed = shadows.shadow(
+                    records, read_content(source), shadow,
+                    people=people, rounds=rounds, minutes=minutes, state=runs, watch=watch,
+                )  # fmt: skip
+        with terminal.late_progress("Looking for what rows tell", steps_of(len(records.order))) as watch:
+            found = examine(
                 records,
-                fitted,
+                rows,
+                mechanism.value,
+                control=None if control is None else read_content(source, control),
+                divisor=divisor,
                 rule=rule,
                 known=known,
-                radius=attack.radius,
-                mass=not attack.no_mass,
-                # the integrals' random points are no secret, and a fixed start gives the same answer twice
-                rng=np.random.default_rng(0),
+                shadowed=lambda: shadowed,
                 watch=watch,
             )
-        doubt, figure = departure(fitted), disclosure_figure(columns, rule)
-        no_verdict = bool(doubt) and not columns["disclosed"].any()
-        if no_verdict:  # the page must not say what the command does not
-            figure.layout.meta = {**figure.layout.meta, "message": f"No verdict: {doubt}."}
-        save(columns, figure, _by_rows(records, fitted, columns))
-    if no_verdict:
-        terminal.headline("✘", "red", "No verdict:", f" {doubt}.")
-    else:
-        terminal.show_verdict(verdict_of(columns, rule))
-    terminal.show_values(columns, rule)
-    terminal.say(_law_in_words(fitted))
-    terminal.show_files(out)
-    terminal.say(_assumed(records, fitted, known, divisor))
-    words = "rows of which no number finds everybody: the parameters are drawn, not plugged in:"
-    options = {"rows": int(fitted.released.count), "out": "release"}
-    terminal.propose(context, words, "synthesize", source.table, **options)
-    terminal.show_notes([*records.notes, f"{doubt}." if doubt and not no_verdict else ""])
+        again = terminal.following(context, "audit", source.table, *synthetic)
+        save(found.measures, page=audit_page(found, [shlex.join(["allbutone", *again])]))
+    _show(found)
+    terminal.show_files(out, page="the page with all figures")
+    if shadow is not None:
+        terminal.say(f"The runs are kept in {runs}: the same command goes on from there. It is confidential, too.")
+    terminal.say(assumptions(found))
+    _propose(context, source.table, found)
+    doubt = found.assumed.doubt if found.assumed else ""
+    terminal.show_notes([*records.notes, f"{doubt}." if doubt and found.verdict.is_known else ""])
 
 
-def _by_rows(records: Records, fitted: PlugInTable, columns: dict[str, np.ndarray]) -> Any:
-    """Draw where these rows stand among all numbers of rows, by the root mean square error of the guesses."""
-    (people, p), rows = records.values.shape, fitted.released.count
-    natural = records.natural + np.column_stack([columns[f"error_{name}"] for name in records.columns])
-    # in standard deviations, on the scale of the model
-    off = (records.schema.to_model(natural) - records.values) / np.std(records.values, axis=0, ddof=1)
-    exact, means = (float(np.sqrt(np.mean(errors**2))) for errors in (off, error_of_differencing(fitted)))
-    marks = [
-        Marks("these rows, exact attack", [rows], [exact], VERMILION),
-        Marks("these rows, means alone", [rows], [means], BLUE, "diamond"),
-    ]
-    words = (
-        f"With {rows:,.0f} rows of a fit to {people:,} people a guess is off by {exact:.2f} standard "
-        "deviations, without any by about 1; more rows of the same fit tell more"
-    )
-    return rows_figure(people, p, marks, words)
+def _show(found: Audit) -> None:
+    """Print the verdict, then what each measure found, then what who knows how rows were made learns."""
+    verdict = found.verdict
+    colour = {"for": "green", "luck": "yellow", "against": "red"}[verdict.standing]
+    terminal.headline(verdict.mark, colour, f"{verdict.headline}.")
+    if not verdict.passed:
+        terminal.say(f"Who, and what: {verdict.who}")
+    terminal.say(f"How sure: {verdict.how_sure}")
+    terminal.say(f"The rule: {verdict.rule.in_full()}")
+    lines = [line.cells for line in found.lines]
+    if found.tables.control is None:
+        lines = [{name: cell for name, cell in line.items() if name != "of control people"} for line in lines]
+    words = ("measure", "found", "to compare with", "of control people", "says")
+    terminal.show("\nWhat was looked for", list(lines[0]), [list(line.values()) for line in lines], words=words)
+    if found.assumed is not None:
+        if found.asked == "unknown":
+            terminal.say("\nThe rows look as if a normal had been fitted once and sampled. If so:")
+        terminal.show_values(found.assumed.columns, found.rule)
+    if found.assumed is not None and found.assumed.fitted is not None:
+        terminal.say(_law_in_words(found))
+    if found.shadow is not None:
+        told = shadow_lines(found)
+        terminal.say(
+            f"\nThe command was run in {found.shadow.rounds:,} whole rounds"
+            f"{f'; {found.shadow.ended}' if found.shadow.ended else ''}."
+        )
+        if found.shadow.repeats:
+            terminal.say("It gave the same rows twice: it draws with a fixed seed, and its noise hides nothing.")
+        if told:
+            terminal.show("What it tells of people", list(told[0]), [list(line.values()) for line in told])
 
 
-def _law_in_words(fitted: PlugInTable) -> str:
+def _law_in_words(found: Audit) -> str:
+    assert found.assumed is not None
+    fitted = found.assumed.fitted
+    assert fitted is not None
     people, rows = fitted.whole.count, fitted.released.count
-    off = float(np.sqrt(np.mean(error_of_differencing(fitted) ** 2)))
+    off = float((error_of_differencing(fitted) ** 2).mean() ** 0.5)
     enough = int((people / QUARTER) ** 2)
     return (
         f"\nWithout any model: {people:,.0f} × the rows' mean less the sum of all other records is off by "
@@ -126,17 +167,13 @@ def _law_in_words(fitted: PlugInTable) -> str:
     )
 
 
-def _assumed(records: Records, fitted: PlugInTable, known: tuple[str, ...], divisor: Divisor | None) -> str:
-    people = len(records.values)
-    normal = bell_curves(len(records.columns)) + records.schema.scales_in_words
-    by = "n" if fitted.divisor == people else "n − 1"
-    how = "as asked" if divisor else "which fits the rows better"
-    knows = f", and knows everyone's {', '.join(known)}" if known else ""
-    return (
-        f"Assumed: {normal}; mean and covariance (divided by {by}, {how}) fitted to these "
-        f"{counted(people, 'record')} and all {fitted.released.count:,.0f} rows drawn from that fit, neither "
-        f"limited nor coarsely rounded; the adversary has everybody else's records and all rows, and knows how "
-        f"they were made{knows}.\n"
-        "Not shown: more rows of the same fit, and other things that the tool gives away, such as the lowest and "
-        "highest value, or random numbers that others know. This is a measurement, not a guarantee."
-    )
+def _propose(context: typer.Context, table: Any, found: Audit) -> None:
+    """Print what to do next: draw rows whose risk is known, where these are bad; else look closer."""
+    records = found.records
+    options: dict[str, Any] = {"rows": len(found.tables.rows), "out": "release"}
+    if records.has_gaps:
+        options["missing"] = "impute"
+    if not records.columns:
+        options["model"] = CLASSES
+    words = "rows of which it can be said what they give away, for how they are made is known:"
+    terminal.propose(context, words, "synthesize", table, **options)

@@ -269,15 +269,17 @@ def outputs(
         )
     places = [out, out.with_suffix(".html")]
     require_distinct(places, inputs)
-    with fresh_files(places, force=force, private=True) as [numbers, page], TableWriter(numbers) as writer:
+    with fresh_files(places, force=force, private=True) as [numbers, place], TableWriter(numbers) as writer:
 
-        def save(columns: dict[str, np.ndarray] | None, *figures: Any) -> None:
+        def save(columns: dict[str, np.ndarray] | None, *figures: Any, page: str = "") -> None:
             if columns is not None:
                 writer.write_columns(columns)
             if figures:
-                write_figure(figures[0], page, *figures[1:])
+                write_figure(figures[0], place, *figures[1:])
                 if images:
                     write_pictures(out, images, force, figures)
+            if page:
+                place.write_text(page, encoding="utf-8")
 
         yield save
 
@@ -293,10 +295,10 @@ def write_pictures(out: Path, images: ImageFormat, force: bool, figures: Sequenc
     notes.print(f"Pictures: {escape(', '.join(map(str, places)))}")
 
 
-def show_files(out: Path, line: str = "one row for each person") -> None:
+def show_files(out: Path, line: str = "one row for each person", page: str = "the figure") -> None:
     """Say what was written, and that it is confidential."""
     say(
-        f"Written: {out} ({line}) and {out.with_suffix('.html')} (the figure; opens in any browser, offline).\n"
+        f"Written: {out} ({line}) and {out.with_suffix('.html')} ({page}; opens in any browser, offline).\n"
         "Both are confidential, as the table is: they describe individual records. Only you can read them."
     )
 

@@ -8,7 +8,6 @@ import plotly.graph_objects as go
 from jaxtyping import Float, Int
 from scipy.special import ndtr, ndtri
 
-from allbutone.disclosure.audit import law_of_everything, law_of_means
 from allbutone.disclosure.measures import HALF
 from allbutone.disclosure.private_risk import BOUND, of_riskiest
 from allbutone.disclosure.rule import (
@@ -24,6 +23,7 @@ from allbutone.disclosure.rule import (
 )
 from allbutone.figures import style
 from allbutone.figures.style import BLUE, GREY, INK, VERMILION, text_of, wrapped
+from allbutone.other_tools.fitted_normal import law_of_everything, law_of_means
 from allbutone.releases.private_mechanism import NoisyMoments
 from allbutone.support.text import number
 

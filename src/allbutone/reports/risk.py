@@ -22,36 +22,21 @@ SHOWN = 5  # people who come closest
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RiskTable(ShowsItself):
-    """What a release gives away of each person, a row each, and the verdict on it. Confidential.
+class PeopleTable(ShowsItself):
+    """A table with a row for each person that is a result: the dataframe that `frame` holds. Confidential.
 
-    It is the dataframe that `frame` holds, of the library in which the table came: what is asked of one can be
-    asked of this, `found["risk"]` or `found.filter(…)`. Any other library takes it by Arrow, or by `to_pandas`,
-    `to_polars` and `to_arrow`; iterated, it gives a dict a person. `measures`: the columns as arrays. `outside`:
-    what is declared that people outside can know of a person. `schema`: what is declared of columns.
+    The dataframe is of the library in which the table came: what is asked of one can be asked of this,
+    `found["risk"]` or `found.filter(…)`. Any other library takes it by Arrow, or by `to_pandas`, `to_polars` and
+    `to_arrow`; iterated, it gives a dict a person. `measures`: the columns as arrays.
     """
 
     measures: dict[str, np.ndarray]
     library: Any
-    rule: Rule
-    outside: tuple[str, ...] = ()
-    schema: Schema = NOTHING
 
     @cached_property
     def frame(self) -> Any:
         """The dataframe itself."""
         return nw.from_dict(self.measures, backend=self.library).to_native()
-
-    @cached_property
-    def verdict(self) -> Verdict:
-        """What the rule says of the release as it was drawn; whether as much is safe, a budget tells."""
-        return verdict_of(self.measures, self.rule, outside=self.outside, schema=self.schema)
-
-    def closest(self, most: int = SHOWN) -> list[dict[str, object]]:
-        """Return those of whom a value is disclosed most surely, or comes closest to it, and which, in words."""
-        told = ToldValues.of(self.measures, self.rule)
-        people = told.order[:most]
-        return value_lines(values_at(self.measures, told, people, told.worst[people], self.outside, self.schema))
 
     def to_pandas(self) -> Any:
         """Return it as a dataframe of pandas."""
@@ -94,6 +79,29 @@ class RiskTable(ShowsItself):
     def __narwhals_dataframe__(self) -> Any:
         """Let narwhals take it for the dataframe that it is."""
         return nw.from_native(self.frame, eager_only=True)._compliant_frame
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RiskTable(PeopleTable):
+    """What a release gives away of each person, a row each, and the verdict on it. Confidential.
+
+    `outside`: what is declared that people outside can know of a person. `schema`: what is declared of columns.
+    """
+
+    rule: Rule
+    outside: tuple[str, ...] = ()
+    schema: Schema = NOTHING
+
+    @cached_property
+    def verdict(self) -> Verdict:
+        """What the rule says of the release as it was drawn; whether as much is safe, a budget tells."""
+        return verdict_of(self.measures, self.rule, outside=self.outside, schema=self.schema)
+
+    def closest(self, most: int = SHOWN) -> list[dict[str, object]]:
+        """Return those of whom a value is disclosed most surely, or comes closest to it, and which, in words."""
+        told = ToldValues.of(self.measures, self.rule)
+        people = told.order[:most]
+        return value_lines(values_at(self.measures, told, people, told.worst[people], self.outside, self.schema))
 
 
 def risk(

@@ -21,6 +21,7 @@ from allbutone.releases.check import ReleaseCheck
 from allbutone.releases.combining import Combined
 from allbutone.releases.release import Release
 from allbutone.releases.synthesizer import Synthesizer
+from allbutone.reports.audit import Audit, assumptions
 from allbutone.reports.findings import Finding, fidelity_finding, model_finding
 from allbutone.reports.report import Report
 from allbutone.reports.risk import RiskTable
@@ -96,6 +97,22 @@ def _(result: RiskTable) -> Shown:
         folded=(("The rule", verdict.rule_words),),
         picture=lambda: _risk_picture(result),
     )
+
+
+@shown.register
+def _(result: Audit) -> Shown:
+    def drawn() -> str:
+        from allbutone.figures.audit import lines_figure
+        from allbutone.figures.svg import picture
+
+        return picture(lines_figure(result.lines))
+
+    verdict, lines = result.verdict, [line.cells for line in result.lines]
+    who = () if verdict.passed else (f"Who, and what: {verdict.who}",)
+    mark = LOOK if not verdict.is_known else YES if verdict.passed else NO
+    table = (list(lines[0]), [list(line.values()) for line in lines])
+    folded = (("The rule", verdict.rule.in_full()), ("What it assumes", assumptions(result)))
+    return Shown(f"{verdict.headline}.", mark, (*who, verdict.how_sure), (table,), folded, drawn)
 
 
 def _risk_picture(result: RiskTable) -> str:

@@ -1,6 +1,5 @@
-"""Audit: what rows drawn from a fitted normal give away of each record that it was fitted to."""
+"""Rows drawn from a fitted normal: what they give away of each record that it was fitted to."""
 
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -8,7 +7,6 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-import narwhals as nw
 import numpy as np
 from jaxtyping import Float
 from scipy.special import chdtrc
@@ -30,63 +28,12 @@ from allbutone.tables.long_tables import widen
 from allbutone.tables.names import names_of
 from allbutone.tables.records import Records
 
-PLUG_IN = "plug-in"
 DIVISORS = ("n", "n-1")
 UNLIKELY = 1e-4  # a chance below which rows are taken not to come from the fit
 
 
 class MechanismWarning(UserWarning):
     """The released rows are hardly what the assumed mechanism would have drawn."""
-
-
-def audit(
-    table: Any,
-    synthetic: Any,
-    mechanism: str = PLUG_IN,
-    *,
-    divisor: str | None = None,
-    probability: float = 0.5,
-    known: Sequence[str] = (),
-    radius: float = RADIUS,
-    mass: bool = True,
-    rng: np.random.Generator | None = None,
-    **how_to_read: Any,
-) -> Any:
-    """Return a dataframe, in the table's own library, with what another tool's synthetic rows give away.
-
-    For synthesizers that fit mean and covariance once and draw all rows from the fitted normal, as a Gaussian
-    copula with normal margins does (`mechanism="plug-in"`, the only one so far). The adversary has every record
-    but one, all synthetic rows, and knows how they were made; the columns are those of `risk`, with the standard
-    errors of the integrals. `synthetic`: a table or a file, or several from one fit in a list. `divisor`: what the
-    scatter was divided by, "n" or "n-1"; the likelier one if not given. How the table is read is said as to
-    `Records.of`.
-
-    Warns with `MechanismWarning` where the rows do not look as if they came from such a fit.
-
-    >>> import numpy as np
-    >>> import allbutone as abo
-    >>> cohort = abo.demo_cohort()
-    >>> values = abo.Records.of(cohort).values
-    >>> rng = np.random.default_rng(1)
-    >>> rows = rng.multivariate_normal(values.mean(axis=0), np.cov(values.T), 100_000)
-    >>> found = abo.audit(values, rows, mass=False)
-    >>> int(np.sum(found["disclosed"])) > 200
-    True
-    """
-    if mechanism != PLUG_IN:
-        raise InputError(
-            f"there is no exact attack here on the mechanism {describe_value(mechanism)}",
-            Cure("audit rows of a fitted normal", "mechanism", PLUG_IN),
-            "releases of this package are judged by risk",
-        )
-    records = Records.of(table, **how_to_read)
-    fitted = fitted_table(records, synthetic if isinstance(synthetic, list | tuple) else [synthetic], divisor)
-    if words := departure(fitted):
-        warnings.warn(words, MechanismWarning, stacklevel=2)
-    columns = audit_columns(
-        records, fitted, rule=Rule.of(probability), known=known, radius=radius, mass=mass, rng=rng
-    )
-    return nw.from_dict(columns, backend=records.backend).to_native()  # type: ignore[arg-type]
 
 
 @contextmanager
@@ -108,18 +55,15 @@ def audit_columns(
     *,
     rule: Rule | None = None,
     known: Sequence[str] = (),
-    radius: float = RADIUS,
     mass: bool = True,
     rng: np.random.Generator | None = None,
     watch: Callable[[int], None] = lambda records: None,
 ) -> dict[str, np.ndarray]:
-    """Return the measures of `audit` as columns; `watch` is called with the number of records finished."""
-    if not radius > 0:
-        raise InputError(f"radius must exceed 0, got {radius}")
+    """Return the measures of `risk` as columns; `watch` is called with the number of records finished."""
     given = Adversary(known=known).of(records.columns).known_columns
     judged = [name for name in records.columns if name not in given]
     require_free_names(judged)
-    near, reach = near_truth(records), radius if mass else None
+    near, reach = near_truth(records), RADIUS if mass else None
     asked = Asked(near, Points.of(rng), reach, rule or Rule(), len(records.values))
     unknown = [records.columns.index(name) for name in judged]
     places = tuple(place for place in range(len(records.columns)) if place not in unknown)

@@ -1,8 +1,9 @@
-"""The audit of plug-in synthesizers: the literal likelihood, calibration, the laws, and the command."""
+"""The audit of rows of a fitted normal: the literal likelihood, calibration, the laws; and the command."""
 
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import kstest, multivariate_normal, multivariate_t
 
@@ -10,9 +11,9 @@ import allbutone as abo
 from allbutone.adversary.integrate import Intervals
 from allbutone.adversary.modes import find_modes
 from allbutone.adversary.plug_in import PlugInTable, posterior_after_rows
-from allbutone.disclosure.audit import departure, error_of_differencing, fitted_table, law_of_everything
 from allbutone.disclosure.measures import Effort, measure
 from allbutone.model.moments import Moments
+from allbutone.other_tools.fitted_normal import departure, error_of_differencing, fitted_table, law_of_everything
 from allbutone.tables.records import Records
 
 
@@ -135,47 +136,54 @@ def test_the_check_of_the_mechanism_seldom_errs(rng):
 
 def test_rows_of_a_fit_disclose_everybody_and_rows_of_a_posterior_draw_nobody(rng):
     values = rng.standard_normal((40, 3))
-    found = abo.audit(values, fit_and_draw(values, 100_000, rng), mass=False)
+    found = abo.audit(values, fit_and_draw(values, 100_000, rng), "plug-in")
     assert np.mean(found["disclosed"]) > 0.9
     release = abo.Synthesizer().fit(values).sample(datasets=1, rows=100_000)
     assert np.sum(abo.risk(values, release, mass=False)["disclosed"]) <= 3
     with pytest.warns(abo.MechanismWarning, match="another way"):
-        abo.audit(values, release.values[0], mass=False)
+        abo.audit(values, release.values[0], "plug-in")
 
 
 def test_scales_and_units_do_not_matter(rng):
     values = rng.standard_normal((12, 2))
     synthetic = fit_and_draw(values, 500, rng)
     log = {"columns": {name: {"scale": "log"} for name in ("x1", "x2")}}
-    plain = abo.audit(values, synthetic, known=["x2"], rng=np.random.default_rng(1))
-    scaled = abo.audit(np.exp(values), np.exp(synthetic), known=["x2"], rng=np.random.default_rng(1), schema=log)
-    for name in ("exposure", "mass", "information_gain", "probability_x1"):
+    plain = abo.audit(values, synthetic, mechanism="plug-in", known=["x2"], rng=np.random.default_rng(1))
+    scaled = abo.audit(
+        np.exp(values),
+        np.exp(synthetic),
+        mechanism="plug-in",
+        known=["x2"],
+        rng=np.random.default_rng(1),
+        schema=log,
+    )
+    for name in ("exposure", "information_gain", "probability_x1"):
         np.testing.assert_allclose(np.asarray(plain[name]), np.asarray(scaled[name]), rtol=1e-7, atol=1e-9)
 
 
 @pytest.mark.parametrize(
     ("how", "match"),
     [
-        ({"mechanism": "trees"}, "no exact attack here"),
+        ({"mechanism": "trees"}, "the mechanism is plug-in, posterior, classes or unknown"),
         ({"divisor": "n+1"}, "divisor is n or n-1"),
-        ({"radius": 0}, "radius must exceed 0"),
         ({"known": ["x1", "x2"]}, "knows everything"),
+        ({"known": ["x3"]}, "no column x3"),
     ],
 )
 def test_what_cannot_be_audited_is_refused(rng, how, match):
     values = rng.standard_normal((20, 2))
     with pytest.raises(abo.InputError, match=match):
-        abo.audit(values, values, **how)
+        abo.audit(values, rng.standard_normal((20, 2)), **{"mechanism": "plug-in", **how})
 
 
 def test_tables_that_do_not_go_together_are_refused(rng):
     values = rng.standard_normal((20, 2))
     with pytest.raises(abo.InputError, match="has no x2"):
         abo.audit(values, values[:, :1])
-    with pytest.raises(abo.InputError, match="4 records do not determine"):
-        abo.audit(values[:4], values)
+    with pytest.raises(abo.InputError, match="at least three people more"):
+        abo.audit(values[:4], values, "plug-in")
     with pytest.raises(abo.InputError, match="scale declared for it"):
-        abo.audit(np.exp(values), values, schema={"columns": {"x1": {"scale": "log"}}})
+        abo.audit(np.exp(values), values, "plug-in", schema={"columns": {"x1": {"scale": "log"}}})
 
 
 @pytest.fixture
@@ -193,11 +201,12 @@ def test_the_command_says_who_and_names_what_to_do_next(allbutone, files, tmp_pa
     assert "should not be given out" in out
     assert "divided by n, which fits the rows better" in out
     lines = (tmp_path / "audit.csv").read_text().splitlines()
-    assert lines[0].startswith('"row","disclosed","risk","riskiest","distance"')
+    assert lines[0].startswith('"row","disclosed","row_copied"')
+    assert '"disclosed_if_plug_in","risk","riskiest"' in lines[0]
     assert len(lines) == 31
     assert (tmp_path / "audit.csv").stat().st_mode & 0o77 == 0
     page = (tmp_path / "audit.html").read_text(encoding="utf-8")
-    assert "20,000 rows of a fit to 30 people" in page
+    assert "Audit of 20,000 synthetic rows" in page
     [hint] = re.findall(r"^Next: .*\n  allbutone (.*)$", out, re.MULTILINE)
     assert allbutone(*hint.split())[0] == 0
     assert "--drop patient" in hint
@@ -205,10 +214,34 @@ def test_the_command_says_who_and_names_what_to_do_next(allbutone, files, tmp_pa
 
 def test_the_command_gives_no_verdict_on_another_mechanism(allbutone, files, tmp_path):
     assert allbutone("synthesize", "t.csv", "--drop", "patient", "--rows", 20_000, "--out", "r")[0] == 0
-    code, out, _ = allbutone("audit", "t.csv", "r/dataset-001.csv", "--drop", "patient", "--no-mass")
+    asked = ("audit", "t.csv", "r/dataset-001.csv", "--drop", "patient", "--mechanism", "plug-in")
+    code, out, _ = allbutone(*asked)
     assert code == 0
-    assert ("No verdict" in out) == ("should not be given out" not in out)
+    assert ("Not known" in out) == ("should not be given out" not in out)
     assert "may be given out" not in out
     page = (tmp_path / "audit.html").read_text(encoding="utf-8")
-    assert ("No verdict" in page) == ("No verdict" in out)
-    assert "Nobody’s value is disclosed" not in page
+    assert ("Not known" in page) == ("Not known" in out)
+
+
+def test_the_exact_adversary_of_a_posterior_draw_is_that_of_risk(rng):
+    """The same columns as `risk` has of the release itself, for measurements and with categories."""
+    values = rng.standard_normal((40, 2)).round(3)
+    table = pd.DataFrame({"a": values[:, 0], "b": values[:, 1], "sex": rng.choice(["f", "m"], 40)})
+    for some, names in ((table[["a", "b"]], ["a", "b"]), (table, ["a", "b", "sex"])):
+        release = abo.Synthesizer().fit(some, columns=names).sample(datasets=2, rng_for_tests=rng)
+        frames = release.to_frames("pandas")
+        found = abo.audit(some, frames, "posterior", columns=names, rng=np.random.default_rng(1))
+        risk = abo.risk(some, release, mass=False, rng=np.random.default_rng(1))
+        for name in ("risk", "membership", "probability_a"):
+            np.testing.assert_allclose(np.asarray(found[name]), np.asarray(risk[name]), rtol=1e-6, atol=1e-9)
+
+
+def test_an_audit_shows_itself(rng):
+    values = rng.standard_normal((30, 2)).round(3)
+    found = abo.audit(values, values)
+    assert repr(found).startswith(
+        "✘ By the rule this should not be given out: it discloses values of 30 of 30 people."
+    )
+    assert "no evidence of safety" in repr(found)
+    assert "<svg" in found._repr_html_()
+    assert len(found.to_pandas()) == 30

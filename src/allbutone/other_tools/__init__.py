@@ -1,0 +1,1 @@
+"""Rows of any tool: what they give away of the people in the table, whatever made them."""

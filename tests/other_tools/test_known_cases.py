@@ -1,0 +1,131 @@
+"""Rows of which it is known how they were made come out from worst to best, each found by what should find it."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.tree import DecisionTreeRegressor
+
+import allbutone as abo
+from allbutone.other_tools.copies import beyond_chance, find_copies
+from allbutone.other_tools.side_by_side import SideBySide, labels, significant
+
+PEOPLE, OUTLIER = 120, 7
+
+
+@pytest.fixture
+def population(rng):
+    """Draw from the population of the table: six correlated normals with four decimals."""
+    root = rng.standard_normal((6, 6))
+    return lambda count: (rng.standard_normal((count, 6)) @ root).round(4)
+
+
+@pytest.fixture
+def table(population):
+    values = population(PEOPLE)
+    values[OUTLIER] = 7 * values.std(axis=0)
+    return values.round(4)
+
+
+def trees(table, rng):
+    """Draw each column from the leaf of a tree on those before it: every value is somebody's."""
+    rows = np.empty_like(table)
+    rows[:, 0] = rng.choice(table[:, 0], len(table))
+    for place in range(1, table.shape[1]):
+        tree = DecisionTreeRegressor(min_samples_leaf=5, random_state=0).fit(table[:, :place], table[:, place])
+        leaves, drawn = tree.apply(table[:, :place]), tree.apply(rows[:, :place])
+        rows[:, place] = [rng.choice(table[leaves == leaf, place]) for leaf in drawn]
+    return rows
+
+
+def test_from_worst_to_best(table, population, rng):
+    one_copied = population(PEOPLE)
+    one_copied[3] = table[OUTLIER]
+    made = {
+        "a copy": rng.permutation(table),
+        "a bootstrap": table[rng.integers(PEOPLE, size=PEOPLE)],
+        "one outlier copied": one_copied,
+        "trees": trees(table, rng),
+        "an independent sample": population(PEOPLE),
+    }
+    found = {name: abo.audit(table, rows) for name, rows in made.items()}
+    others = np.delete(table, OUTLIER, axis=0)  # who is so far out is disclosed by any rows, and left out
+    own = abo.Synthesizer().fit(others).sample(datasets=1, rows=30, rng_for_tests=rng).values[0].round(4)
+    found["allbutone's own"] = abo.audit(others, own, "posterior")
+    copied = {name: int(each.copies.rows.named.sum()) for name, each in found.items()}
+    assert copied["a copy"] == PEOPLE
+    # of n people 1 − 1/e are in a bootstrap, within five standard errors of a share
+    assert copied["a bootstrap"] == pytest.approx(PEOPLE * (1 - np.exp(-1)), abs=5 * np.sqrt(PEOPLE) / 2)
+    assert copied["one outlier copied"] == 1
+    assert found["one outlier copied"].verdict.disclosed == {
+        OUTLIER + 1: tuple(f"x{place}" for place in range(1, 7))
+    }
+    # trees copy no row, but every value is somebody's: who has all others finds what is left
+    assert copied["trees"] == 0
+    assert set(found["trees"].copies.new_values.values()) == {0}
+    assert len(found["trees"].verdict.disclosed) > 0.9 * PEOPLE
+    standing = [each.verdict.standing for each in found.values()]
+    assert standing == ["against"] * 4 + ["luck", "for"]
+    severity = [
+        (copied[name], len(each.verdict.disclosed), not each.verdict.is_known) for name, each in found.items()
+    ]
+    assert severity == sorted(severity, reverse=True)
+
+
+def test_ends_that_a_tool_limits_values_to_are_told(table, population):
+    """Rows limited to the table's own ends give away whose these are; nothing else."""
+    limited = np.clip(30 * population(PEOPLE), table.min(axis=0), table.max(axis=0))
+    copies = find_copies(SideBySide.of(abo.Records.of(table), [limited]))
+    assert all(end.is_told and end.named for end in copies.ends)
+    found = abo.audit(table, limited).verdict
+    assert {row - 1 for row in found.disclosed} == {*table.argmin(axis=0), *table.argmax(axis=0)}
+
+
+def test_a_little_noise_does_not_hide_copies(table, rng):
+    moved = table + 0.003 * table.std(axis=0) * rng.standard_normal(table.shape)
+    found = abo.audit(table, moved)
+    assert found.copies.near.named.mean() > 0.8
+    assert found.verdict.standing == "against"
+
+
+def test_independent_samples_are_seldom_called_copies(rng):
+    """Whatever the columns: numbers of many digits, whole numbers, levels; of 60 tables hardly any."""
+    called = 0
+    for _ in range(20):
+        values = np.column_stack([rng.normal(size=240), rng.poisson(20, 240), rng.integers(0, 3, 240)])
+        for decimals in (0, 1, 6):
+            table, rows = np.split(values.round(decimals), 2)
+            tables = SideBySide(("a", "b", "c"), np.array([False, False, True]), table, rows)
+            called += bool(find_copies(tables).disclosed(tables, 0.5).any())
+    assert called <= 1
+
+
+def test_chance_alone_explains_as_many_as_it_gives(rng):
+    """Of those there by chance alone, as many as expected are there, and none is named, but once in 10,000."""
+    chances = 10 ** rng.uniform(-4, -0.5, 1000)
+    named = [beyond_chance(chances[rng.random(1000) < chances], chances).any() for _ in range(200)]
+    assert sum(named) <= 2
+    there = (rng.random(1000) < chances) | (np.arange(1000) < 30)
+    assert beyond_chance(chances[there], chances)[:30][chances[:30] < 1e-3].all()
+
+
+def test_with_control_people_only_what_is_the_tables_own_counts(table, population, rng):
+    """What rows tell of everybody alike counts against nobody; what they tell of the table's people does."""
+    control = population(150)
+    smooth = abo.audit(table, population(PEOPLE), control=control)
+    assert smooth.verdict.alarms == ()
+    assert not smooth.verdict.is_known
+    moved = table + 0.05 * table.std(axis=0) * rng.standard_normal(table.shape)
+    near = abo.audit(table, moved, control=control)
+    assert "linkability" in near.verdict.alarms
+    assert near.verdict.standing == "against"
+
+
+def test_levels_and_gaps_are_compared_as_what_they_are():
+    table = pd.DataFrame({"sex": ["f", "m", None, "f"] * 5, "age": [float(each) for each in range(20)]})
+    records = abo.Records.of(table, columns=["sex", "age"], categories=True, gaps=True)
+    rows = pd.DataFrame({"sex": ["m", "x", None], "age": [3.0, None, 7.0]})
+    tables = SideBySide.of(records, [rows])
+    np.testing.assert_array_equal(tables.rows, [[1, 3], [2, np.nan], [np.nan, 7]])
+    np.testing.assert_array_equal(tables.people[:3], [[0, 0], [1, 1], [np.nan, 2]])
+    assert labels(np.array([[1, 2], [1, 2], [2, 1]])).tolist() == [0, 0, 1]
+    assert significant(np.array([0.1 + 0.2, np.nan]))[0] == 0.3
