@@ -5,6 +5,7 @@ the forest of `comparison.likeness`, with two real halves and a bootstrap as yar
 """
 
 import argparse
+import datetime
 import json
 import time
 import warnings
@@ -111,6 +112,107 @@ def judge(environments: Path, work: Path, names: list[str]) -> dict[str, dict]:
             found[f"{name}-half"] = {"area": area(real.iloc[:middle], real.iloc[middle : 2 * middle])}
             kept.write_text(json.dumps(found))
     return found
+
+
+def page(work: Path, names: list[str], judged: dict[str, dict], versions: dict[str, str]) -> str:
+    """Return the page, where another tool is better first."""
+    rows, likeness = [], {kind: {} for kind in KINDS}
+    for name in names:
+        for kind, words in KINDS.items():
+            said = judged.get(f"{name}-{kind}")
+            if said is None:
+                continue
+            likeness[kind][name] = abs(said["area"] - 0.5)
+            if "standing" in said:
+                rows.append([name, words, f"{said['area']:.2f}", *_anonymeter(said["anonymeter"]), *_audit(said)])
+    middle = {kind: np.mean(list(each.values())) for kind, each in likeness.items() if each}
+    better = _better(likeness, names)
+    lines = {kind: sum(each[1] == words for each in rows) for kind, words in KINDS.items()}
+    content = {
+        "date": datetime.date.today().isoformat(),
+        "versions": ", ".join(f"{name} {version}" for name, version in versions.items()),
+        "better": better,
+        "means": _table(
+            ["rows of", "tables", "mean of |area − ½|"],
+            [
+                [KINDS[kind], len(likeness[kind]), f"{each:.3f}"]
+                for kind, each in sorted(middle.items(), key=lambda e: e[1])
+            ],
+        ),
+        "judged": _table(
+            [
+                "table",
+                "rows of",
+                "area",
+                "singling out",
+                "linkability",
+                "inference",
+                "audit",
+                "rows copied",
+                "people",
+                "DiSCO",
+            ],
+            rows,
+        ),
+        "not_run": _not_run(work, names, lines),
+        "machine": "; ".join(machine()),
+        "synthpop": synthpop().error or "it was run",
+    }
+    template = Path(__file__).with_name("ten.md").read_text(encoding="utf-8")
+    return jinja2.Template(template, undefined=jinja2.StrictUndefined, keep_trailing_newline=True).render(
+        **content
+    )
+
+
+def _table(heads: list[str], rows: list[list[object]]) -> str:
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines) + "\n"
+
+
+def _anonymeter(said: dict) -> list[str]:
+    if "error" in said:
+        return ["–", "–", "–"]
+    return [f"{said[each][0]:.2f} ({said[each][2]:.2f})" for each in ("singling out", "linkability", "inference")]
+
+
+def _audit(said: dict) -> list[str]:
+    words = {"against": "✘", "luck": "? not known", "for": "✔"}[said["standing"]]
+    alarms = f" ({', '.join(said['alarms'])})" if said["alarms"] else ""
+    low, high = said["disco"]
+    return [
+        words + alarms,
+        str(said["rows_copied"]),
+        f"{said['disclosed']} of {said['people']}",
+        f"{low:.0%} to {high:.0%}",
+    ]
+
+
+def _better(likeness: dict[str, dict[str, float]], names: list[str]) -> str:
+    """Say where another tool's rows are more alike than the best of allbutone's; of ten tables, by name."""
+    ours = ("allbutone-classes", "allbutone-normal")
+    found = []
+    for kind in ("sdv", "ctgan", "tvae"):
+        ahead = [
+            name for name in names
+            if name in likeness[kind] and likeness[kind][name] < min(likeness[o].get(name, 9.0) for o in ours)
+        ]  # fmt: skip
+        of = sum(name in likeness[kind] for name in names)
+        words = f": {', '.join(ahead)}" if ahead else ""
+        found.append(f"- {KINDS[kind]}: {len(ahead)} of {of} tables{words}.")
+    return "\n".join(found)
+
+
+def _not_run(work: Path, names: list[str], lines: dict[str, int]) -> str:
+    said = json.loads((work / "sdv.json").read_text() or "{}") if (work / "sdv.json").exists() else {}
+    told = []
+    for kind in ("allbutone-classes", "allbutone-normal", "sdv", "ctgan", "tvae"):
+        for name in names:
+            if not (work / f"{name}-{kind}.csv").exists():
+                why = said.get(f"{name}-{kind}", {}).get(
+                    "error", "it refused, or was not run in the time there was"
+                )
+                told.append(f"{KINDS[kind]} on {name} ({why})")
+    return "; ".join(told) or "nothing"
 
 
 if __name__ == "__main__":

@@ -95,7 +95,7 @@ def _in_groups(tables: SideBySide, groups: int | None, known: Sequence[str]) -> 
     found = [
         _attribute(tables.names, people, rows, control, target, keys)
         for target, keys in _questions(tables.names, known)
-    ]
+    ] or [Attribute(tables.names[0], (), 0.0, 0.0, 0.0, 0.0)]  # of one column nothing tells anything
     return Grouping(
         groups,
         len(people),

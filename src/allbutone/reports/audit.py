@@ -20,7 +20,7 @@ from allbutone.other_tools.shadow import ALARMS, Make, Shadow, shadow
 from allbutone.other_tools.side_by_side import SideBySide
 from allbutone.reports.risk import PeopleTable
 from allbutone.reports.verdict import NAMED, Verdict, verdict_of
-from allbutone.support.errors import InputError
+from allbutone.support.errors import Cure, InputError
 from allbutone.support.text import chance, counted, joined, listed, number
 from allbutone.tables.files import read_table
 from allbutone.tables.records import Records
@@ -287,6 +287,8 @@ def examine(
     rule = rule or Rule()
     if absent := [name for name in known if name not in records.order]:
         raise InputError(f"there is no column {listed(absent)}", f"choose among {listed(records.order)}")
+    if set(records.order) <= set(known):
+        raise InputError("the adversary knows everything of everybody", Cure("name fewer columns", "known"))
     tables = SideBySide.of(records, synthetic, control)
     copies = find_copies(tables)
     watch(1)
