@@ -239,9 +239,9 @@ def test_the_exact_adversary_of_a_posterior_draw_is_that_of_risk(rng):
 def test_an_audit_shows_itself(rng):
     values = rng.standard_normal((30, 2)).round(3)
     found = abo.audit(values, values)
-    assert repr(found).startswith(
-        "✘ By the rule this should not be given out: it discloses values of 30 of 30 people."
-    )
-    assert "no evidence of safety" in repr(found)
-    assert "<svg" in found._repr_html_()
+    words = " ".join(repr(found).split())
+    assert words.startswith("✘ By the rule this should not be given out: it discloses values of 30 of 30 people.")
+    page = found._repr_html_()
+    assert "<svg" in page
+    assert "no evidence of safety" in page
     assert len(found.to_pandas()) == 30
