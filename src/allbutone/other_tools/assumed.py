@@ -96,6 +96,12 @@ def assume(
             f"{fitted.released.count:,.0f} rows drawn from that fit, neither limited nor coarsely rounded"
         )
         return Assumed(mechanism, columns, words, departure(fitted), fitted)
+    if records.schema.visits is not None:
+        raise InputError(
+            "rows of visits that were drawn from a posterior are judged as a release, not as loose files",
+            "judge its folder (allbutone risk)",
+            Cure("say that the mechanism is not known", "mechanism", UNKNOWN),
+        )
     has_classes = mechanism == CLASSES
     synthesizer = Synthesizer(
         model="classes" if has_classes else "general location", missing="impute" if records.has_gaps else "refuse"

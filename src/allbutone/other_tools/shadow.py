@@ -195,6 +195,11 @@ def shadow(
     """
     if people < 1 or rounds < 2 or not minutes > 0:
         raise InputError("a shadow attack needs at least one person, two rounds, and time", "ask for more")
+    if records.schema.visits is not None:
+        raise InputError(
+            "a shadow attack leaves out a row for each person, and here people have several",
+            "bring each person into one row first",
+        )
     attacked = _Attacked.of(records)
     targets = attacked.standing_out[: min(people, len(records.values))].tolist()
     make = command if callable(command) else Command.of(command)

@@ -15,6 +15,7 @@ from allbutone.support.errors import Cure, InputError
 from allbutone.support.text import listed
 from allbutone.tables.categories import encode
 from allbutone.tables.files import read_table
+from allbutone.tables.long_tables import widen
 from allbutone.tables.names import chosen_frame, names_of
 from allbutone.tables.records import Records
 
@@ -125,6 +126,8 @@ def _frame(records: Records, table: Any, what: str) -> nw.DataFrame[Any]:
         table = read_table(Path(table))
     elif isinstance(table, Records):
         table = table.to_frame()
+    if records.schema.visits is not None:
+        table = widen(table, records.schema, list(records.order)).table
     if absent := [name for name in records.order if name not in names_of(table)]:
         raise InputError(
             f"{what} has no {listed(absent)}",
