@@ -380,7 +380,6 @@ OF_TABLE = (
     "once", "log", "positive", "decimals",
 )  # fmt: skip
 OF_ENGINE = ("engine", "from_table", "query")
-TableInMemory = Annotated[TableOptions, Offers(*OF_TABLE, table=TABLE_FILE)]
 TableAnywhere = Annotated[TableOptions, Offers(*OF_TABLE, *OF_ENGINE)]
 JudgedTable = Annotated[TableOptions, Offers(*OF_FILE, "complete_cases", table=TABLE_FILE, columns=OF_RELEASE)]
 JudgedAnywhere = Annotated[

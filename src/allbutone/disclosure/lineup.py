@@ -302,17 +302,6 @@ class Lineup:
         """Return the sum of the chances; the unseen have at most the last one's."""
         return float(np.sum(chances) + self.unseen * np.mean(chances[-TOGETHER:]))
 
-    def own_most(self, most: int) -> Float[np.ndarray, " n"]:
-        """Return, in the table's order, the most datasets that each person's own chances allow, up to `most`.
-
-        To about a tenth: numbers that grow by a tenth are tried.
-        """
-        found = np.zeros(len(self.order))
-        for count in np.unique(np.geomspace(1, most, 1 + int(10 * np.log(most))).astype(int)):
-            allowed = self.chances(int(count)) <= 1 - CONFIDENCE
-            found[self.order[allowed]] = count
-        return found
-
     def most(self, accepted: float = 1 - CONFIDENCE, watch: Callable[[int], None] = lambda done: None) -> int:
         """Return the largest count that discloses anyone with no more than the accepted chance; 0 if none does."""
 

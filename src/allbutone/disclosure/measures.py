@@ -74,11 +74,6 @@ class Measures:
     baseline: Float[np.ndarray, "n f"]
     functions: Float[np.ndarray, "3 n d"]
 
-    @property
-    def mass_gained(self) -> Float[np.ndarray, " n"]:
-        """The probability near the truth that the release adds."""
-        return self.mass - self.prior_mass
-
     def in_numpy(self) -> "Measures":
         """Return the numbers as NumPy's arrays, from whatever device they are on; the posteriors stay there."""
         names = ("guess", "distance", "baseline_distance", "relative_error", "exposure", "leverage")
