@@ -199,7 +199,7 @@ def test_play_stops_where_the_adversary_finds_you_and_then_goes_on(tabs, address
     assert [int(re.search(r"After (\d+)", text)[1]) for text in seen] == list(range(1, first + 1))
     tab.get_by_role("button", name="Play on to 100").click()
     tab.wait_for_selector("#played:has-text('released')")
-    settled(tab)
+    tab.wait_for_selector(f"#played:not(:text-is('{first} released')):has-text('released')")
     tab.get_by_role("button", name="Stop").click()
     settled(tab)
     assert first < int(query(tab)["count"]) <= 100, "it goes on from there, and does not stop again"
