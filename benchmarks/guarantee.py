@@ -12,8 +12,8 @@ from jaxtyping import Float
 
 from allbutone.model.niw import NIW
 from allbutone.releases.cut_records import BeforeCut
+from allbutone.releases.noise_aware import NoiseAware
 from allbutone.releases.private_mechanism import NoiseDesign, add_noise
-from allbutone.releases.private_release import NoiseAware
 from allbutone.tables.schema import Schema
 from benchmarks.clock import Row
 

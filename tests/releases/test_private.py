@@ -13,9 +13,9 @@ from scipy.stats import t as student
 
 import allbutone as abo
 from allbutone.disclosure.risk import risk_columns
-from allbutone.releases import private_mechanism, private_release
+from allbutone.releases import noise_aware, private_mechanism
+from allbutone.releases.noise_aware import NoiseAware
 from allbutone.releases.private_mechanism import NoiseDesign, NoisyMoments, WholeNumbers, add_noise
-from allbutone.releases.private_release import NoiseAware
 from allbutone.tables.schema import Schema
 
 LONG = bool(os.environ.get("ALLBUTONE_TEST_LONG"))
@@ -306,8 +306,8 @@ def test_without_opendp_it_is_said_how_to_install_it(rng, monkeypatch):
 
 @pytest.mark.parametrize("p", [2, 5])
 def test_what_can_be_fitted_can_be_drawn_from_and_what_cannot_costs_nothing(p, monkeypatch):
-    monkeypatch.setattr(private_release, "MOST_SWEEPS", 16)
-    monkeypatch.setattr(private_release, "FIRST_SWEEPS", 16)
+    monkeypatch.setattr(noise_aware, "MOST_SWEEPS", 16)
+    monkeypatch.setattr(noise_aware, "FIRST_SWEEPS", 16)
     names = tuple("abcde"[:p])
     declared = {"columns": {name: {"low": -5.0, "high": 5.0} for name in names}}
     values = np.random.default_rng(0).normal(size=(2 * p + 3, p))

@@ -22,9 +22,9 @@ from allbutone.releases.cut_records import BeforeCut
 from allbutone.releases.gaussian_account import gaussian_mu
 from allbutone.releases.ledger_file import Terms
 from allbutone.releases.mechanism import Mechanism
+from allbutone.releases.noise_aware import NoiseAware, _GivenCounts
 from allbutone.releases.noisy_counts import CellCounts, NoisyMargin, index_of, margins_of
 from allbutone.releases.private_mechanism import NoiseDesign, NoisyMoments, WholeNumbers, add_noise
-from allbutone.releases.private_release import NoiseAware, _GivenCounts
 from allbutone.tables.schema import Schema
 
 LONG = bool(os.environ.get("ALLBUTONE_TEST_LONG"))

@@ -210,14 +210,15 @@ def guarantee(
         if images:
             terminal.write_pictures(out, images, force, [figure])
     terminal.say(f"{plan.sentence}\n", "bold")
-    shown = [*ERRORS, SHARE_ERROR] if SHARE_ERROR in plan.rows[0] else [*ERRORS]
-    errors = ("mean (spreads)", "spread (share)", "correlation", "level's share")[: len(shown)]
-    headings = ("", "ε", *errors, "")
+    words = ("mean (spreads)", "spread (share)", "correlation", "level's share")
+    named = dict(zip((*ERRORS, SHARE_ERROR), words, strict=True))
+    shown = plan.errors
+    headings = ("", "ε", *(named[key] for key in shown), "")
     rows = []
-    for route, words in ROUTES.items():
+    for route, means in ROUTES.items():
         for row in plan.of(route)[: 1 if route == NO_PRIVACY else None]:
             doubt = "" if useful(row) else "too inexact"
-            rows.append([words, f"{row['epsilon']:g}", *(f"{row[key]:.3f}" for key in shown), doubt])
+            rows.append([means, f"{row['epsilon']:g}", *(f"{row[key]:.3f}" for key in shown), doubt])
     terminal.show("Expected errors of one release", headings, rows, words=(headings[0], headings[-1]))
     terminal.say(
         f"Written: {out} (the figure; opens in any browser, offline). It tells nothing of the table, "
@@ -227,5 +228,6 @@ def guarantee(
     )
     if plan.useful_from is not None:
         asked = f"synthesize TABLE --epsilon {plan.useful_from:g} --delta {delta:g} --table-file {table_file}"
+        asked += " --missing keep" * any(column.gaps for column in Schema.of(table_file).columns)
         terminal.say("\nTo spend it, once and for all:")
         terminal.say(f"  allbutone {asked} --out release", "bold")

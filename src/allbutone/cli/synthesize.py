@@ -12,7 +12,7 @@ import typer
 
 from allbutone.cli import options as ask
 from allbutone.cli import output as terminal
-from allbutone.cli.reading import TableLedger, declared, open_ledger, read, read_content, terms_of, ways_out
+from allbutone.cli.reading import TableLedger, declared, open_ledger, read, read_content, terms_of
 from allbutone.model.location import SEPARATE
 from allbutone.model.niw import NIW
 from allbutone.model.prior import PriorScaleWarning
@@ -23,11 +23,10 @@ from allbutone.releases.folder import is_release, require_place, save_release, s
 from allbutone.releases.gaussian_account import DELTA, delta_of, gaussian_mu
 from allbutone.releases.ledger import Ledger
 from allbutone.releases.ledger_file import DRAWN, Terms
-from allbutone.releases.mechanism import Mechanism
-from allbutone.releases.private_release import ADJACENCY, refuse_seed
-from allbutone.releases.public_ball import model_limits, require_levels, without_limits
+from allbutone.releases.mechanism import REFUSE, Mechanism
+from allbutone.releases.private_release import ADJACENCY, read_private, refuse_seed
 from allbutone.releases.release import MOST_DATASETS, Release
-from allbutone.releases.synthesizer import GUARANTEED, Synthesizer
+from allbutone.releases.synthesizer import Synthesizer
 from allbutone.support.devices import HERE, device_of, require_processor
 from allbutone.support.errors import Cure, InputError, count_of
 from allbutone.support.text import bell_curves, counted, joined, listed, percent
@@ -35,7 +34,7 @@ from allbutone.tables.engines.lazy_records import LazyRecords
 from allbutone.tables.files import TableWriter
 from allbutone.tables.records import COLUMNS, OUTLIER, PEOPLE, Records, demo_cohort
 from allbutone.tables.safe_io import fresh_folder, require_distinct
-from allbutone.tables.schema import Schema, refuse_derived
+from allbutone.tables.schema import Schema
 from allbutone.utility.natural_scale import Oddity, ValueCounter, odd_values
 
 EVERYBODY, OTHERS = "cohort.csv", "others.csv"  # of the demo: all, and without the one who is far outside
@@ -442,8 +441,9 @@ def _release_private(
     _require_nothing_else(source, model, drawing.kind)
     delta = DELTA if model.delta is None else model.delta
     assert model.epsilon is not None
-    synthesizer = Synthesizer(epsilon=model.epsilon, delta=delta)
-    records, schema = _read_wide(source)
+    missing = REFUSE if model.missing is None else model.missing.value
+    synthesizer = Synthesizer(epsilon=model.epsilon, delta=delta, missing=missing)
+    records, schema = _read_wide(source, missing)
     mu = gaussian_mu(model.epsilon, delta_of(delta, len(records.values)))
     ledger.require_room(drawing.out, source.files, Terms(rho=mu**2 / 2, adjacency=ADJACENCY))
     release = synthesizer.fit(records, schema=schema).sample(datasets=drawing.datasets, rows=drawing.rows)
@@ -462,7 +462,7 @@ def _require_nothing_else(source: ask.TableOptions, model: ask.ModelOptions, kin
     """Refuse what does not go with a guarantee."""
     asked = [
         name
-        for name in ("prior", "model", "classes", "like", "keep", "cells", "cell_weight", "missing")
+        for name in ("prior", "model", "classes", "like", "keep", "cells", "cell_weight")
         if getattr(model, name)
     ]
     asked += [name for name in ("complete_cases", "drop_unusable") if getattr(source, name)]
@@ -475,7 +475,7 @@ def _require_nothing_else(source: ask.TableOptions, model: ask.ModelOptions, kin
         )
 
 
-def _read_wide(source: ask.TableOptions) -> tuple[Records, Schema]:
+def _read_wide(source: ask.TableOptions, missing: str) -> tuple[Records, Schema]:
     """Read a table whose values may pass the limits, which must be declared."""
     content = read_content(source)
     schema = declared(source, content.column_names)
@@ -483,20 +483,14 @@ def _read_wide(source: ask.TableOptions) -> tuple[Records, Schema]:
         raise InputError(
             "a guarantee needs public limits of every column", Cure("declare low and high", "table_file")
         )
-    refuse_derived(schema, GUARANTEED, "leave --epsilon out")
-    with ways_out(("missing", "complete_cases"), "prepare the table before, by rules that are fixed beforehand"):
-        records = Records.of(
-            content,
-            columns=source.chosen,
-            drop=source.dropped,
-            schema=without_limits(schema),
-            categories=bool(schema.categories),
-            rows_are_people=source.rows_are_people,
-        )
-    schema = schema.for_columns(records.order)
-    model_limits(schema)
-    require_levels(schema)
-    return records, schema
+    return read_private(
+        content,
+        schema,
+        missing,
+        columns=source.chosen,
+        drop=source.dropped,
+        rows_are_people=source.rows_are_people,
+    )
 
 
 def _show_guarantee(release: Release) -> None:

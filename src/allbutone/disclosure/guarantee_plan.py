@@ -36,6 +36,11 @@ class GuaranteePlan:
     delta: float
     correlation: float
 
+    @property
+    def errors(self) -> tuple[str, ...]:
+        """Which errors are told: of categories alone those of shares only."""
+        return tuple(key for key in (*ERRORS, SHARE_ERROR) if key in self.rows[0])
+
     def of(self, route: str) -> list[dict[str, Any]]:
         """Return the rows of one route, by ε."""
         return sorted((row for row in self.rows if row["route"] == route), key=lambda row: row["epsilon"])
@@ -54,12 +59,14 @@ class GuaranteePlan:
             most = max(row["epsilon"] for row in self.rows)
             return (
                 f"Nothing useful is possible for {who} up to ε = {most:g}: a mean, a spread or a correlation is "
-                f"off by more than {MOST_ERROR:g}. Take fewer columns or more people, declare closer limits and "
-                "public centres and spreads, or do without a guarantee."
+                f"off by more than {MOST_ERROR:g}, or a share by more than {MOST_ERROR / 2:g}. Take fewer columns "
+                "or more people, declare closer limits and public centres and spreads, or do without a guarantee."
             )
         row = next(row for row in self.of(NOISE) if row["epsilon"] == start)
         key, what = ERRORS[2], "correlations"
-        if len(self.columns) == 1:
+        if ERRORS[0] not in row:
+            key, what = SHARE_ERROR, "the share of a level"
+        elif len(self.columns) == 1:
             key, what = ERRORS[1], "the spread, as a share of itself,"
         return (
             f"For {who}, noise on the moments (synthesize --epsilon) is useful from ε = {start:g} on: {what} off "
@@ -69,7 +76,7 @@ class GuaranteePlan:
 
 def useful(row: dict[str, Any]) -> bool:
     """Say whether all errors are small enough to learn something; a share of a half is off by at most a tenth."""
-    return all(row[key] <= MOST_ERROR for key in ERRORS) and row.get(SHARE_ERROR, 0.0) <= MOST_ERROR / 2
+    return all(row.get(key, 0.0) <= MOST_ERROR for key in ERRORS) and row.get(SHARE_ERROR, 0.0) <= MOST_ERROR / 2
 
 
 def plan_guarantee(
@@ -104,8 +111,9 @@ def plan_guarantee(
     rows: list[dict[str, Any]] = []
     for level in sorted({epsilon_of(each) for each in np.atleast_1d(epsilon).tolist()}):
         r, design = correlation if p > 1 else 0.0, NoiseDesign.of(declared, people, level, delta)
-        for route, squares in ((NO_PRIVACY, _without(people, p, r)), (NOISE, _with_noise(design, r))):
-            errors = dict(zip(ERRORS, np.sqrt(squares).tolist(), strict=True))
+        by_route = {NO_PRIVACY: _without(people, p, r), NOISE: _with_noise(design, r) if p else []}
+        for route, squares in by_route.items():
+            errors = dict(zip(ERRORS, np.sqrt(squares).tolist(), strict=True)) if p else {}
             if declared.categories:
                 errors[SHARE_ERROR] = _of_shares(design, noise=route == NOISE)
             rows.append({"route": route, "epsilon": level} | errors)

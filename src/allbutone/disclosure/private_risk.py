@@ -10,12 +10,16 @@ the last sum over the margins in which c is not the true combination i, r their 
 believes in the cell by the others' counts, and in x by the others' Student t there. Draws of that, weighted, give
 the rest: with a guarantee weights are nearly even, and few draws suffice.
 
+Where values may be missing, what is missing is part of the cell, and z is 0 there. The others' own gaps are then
+drawn many times, and what they say of x is a mixture of Student t's, weighted by 1/p(xᵢ), which takes the record
+out of the table that the gaps were drawn with (`adversary.gaps`).
+
 Whatever set the adversary names, of probability π before, they hit it with a probability of at most Φ(Φ⁻¹(π) + μ):
 guessing is a test between the release and one that knows nothing of the record. That is an average over the noise
 and over such people; for one person and one release it can be more, by luck.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -24,15 +28,20 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.special import chdtri, ndtr, ndtri, stdtr
 
-from allbutone.adversary.averaged import StudentMixture
-from allbutone.adversary.integrate import Intervals, interval_probability
-from allbutone.adversary.one_value import Nearness, ValueBeliefs, mixture_along_axes, within
+from allbutone.adversary.averaged import StudentMixture, without_own_record
+from allbutone.adversary.gaps import FilledTable
+from allbutone.adversary.integrate import Intervals
+from allbutone.adversary.one_value import Nearness, mixture_along_axes, within
+from allbutone.disclosure.derived_risk import DerivedValues
+from allbutone.disclosure.question import GAPS
 from allbutone.disclosure.rule import Beliefs, Known, Levels, near_truth
+from allbutone.model.incomplete import IncompleteRecords
 from allbutone.model.location import LocationModel, MixedRecords, default_weight
-from allbutone.model.niw import NIW, StudentT
+from allbutone.model.moments import UNKNOWN, Cells
+from allbutone.model.niw import NIW
 from allbutone.releases.noisy_counts import index_of
 from allbutone.releases.private_mechanism import NoisyMoments
-from allbutone.releases.public_ball import model_limits
+from allbutone.releases.public_ball import model_limits, within_limits
 from allbutone.releases.release import Release
 from allbutone.support.arrays import log_sum_exp
 from allbutone.support.errors import InputError
@@ -42,9 +51,9 @@ DRAWS = 11  # 2¹¹ draws of what the adversary believed before
 NUMBERS_HELD = 1 << 22  # at once
 POINTS_IN_CELLS = 1 << 23  # for all people and cells together
 FEWEST = 6  # 2⁶ draws in a cell
+CHAINS, FILLED = 8, 16  # completed tables, where values are missing, by so many chains
 GROUPS = 4  # of draws, whose differences tell the error
 BOUND = "bound_"
-LINE_FIELDS = ("probability", "error", "baseline", "expected")
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +61,8 @@ class PrivateBeliefs:
     """What is known of records after noisy moments; `records`, `near` as the mechanism sees them, in the limits.
 
     gain: information gained at the truth. beliefs: of who lacks the record; rest_known: of who knows the rest of
-    it. bounds: `bound_…`, Φ(Φ⁻¹(baseline) + μ) of the first.
+    it. bounds: `bound_…`, Φ(Φ⁻¹(baseline) + μ) of the first. patterns: how well it is known which values are
+    missing, as of a level. derived: how well values are known that are computed from others.
     """
 
     records: Records
@@ -61,6 +71,8 @@ class PrivateBeliefs:
     beliefs: Beliefs
     rest_known: Beliefs
     bounds: dict[str, np.ndarray]
+    patterns: tuple[np.ndarray, ...] | None
+    derived: Float[np.ndarray, "3 n f"] | None
 
 
 def private_beliefs(wide: Records, release: Release, judged: Sequence[str]) -> PrivateBeliefs:
@@ -75,27 +87,30 @@ def private_beliefs(wide: Records, release: Release, judged: Sequence[str]) -> P
             f"the release is of {told.people:,} records and the table has {people:,}",
             "give the table it was made from",
         )
-    if people < release.p + told.ball.codes.shape[1] + 3:
+    if release.p and people < release.p + told.ball.codes.shape[1] + 3:
         raise InputError("without one of them the records leave no distribution", "give more rows")
     records = limited_records(wide, release)
-    near = near_truth(records)
+    near = replace(near_truth(records), functions=DerivedValues.of(records))
     adversary = _Adversary.of(records, near, told)
-    blocks = np.array_split(np.arange(people), -(-people * release.p * 2**DRAWS // NUMBERS_HELD))
-    gain, probability, error, before = (
-        np.concatenate(each) for each in zip(*(adversary.learn(block) for block in blocks), strict=True)
-    )
-    levels, rest_levels = {}, {}
+    found, alone = Beliefs.nothing(records.values.shape), Beliefs.nothing(records.values.shape)
+    gain = np.zeros(people)
+    functions = adversary.functions
+    derived = None if functions is None else np.full((3, people, functions.count), np.nan)
+    for block in adversary.blocks() if release.p else ():
+        adversary.learn(block, gain, found, derived)
+        adversary.on_lines(block, alone)
+    levels, rest_levels, patterns = Levels(), Levels(), None
     if told.counts:
-        gain, *both = adversary.learn_levels(release.mechanism.categories)
-        levels, rest_levels = ({name: each[name] for name in judged} for each in both)
-    lines = [adversary.on_lines(block) for block in blocks]
-    numbers = [np.concatenate([getattr(each, name) for each in lines]) for name in LINE_FIELDS]
-    low, high = (np.concatenate([getattr(each.near, name) for each in lines]) for name in ("low", "high"))
-    alone = ValueBeliefs(numbers[0], numbers[1], numbers[2], numbers[3], Intervals(low, high))
-    without = dict(zip(release.columns, before.T, strict=True)) | {name: each[2] for name, each in levels.items()}
+        gain, lacking, known, patterns = adversary.learn_levels(release.mechanism.categories)
+        levels, rest_levels = ({name: each[name] for name in judged} for each in (lacking, known))
+    without = dict(zip(release.columns, found.baseline.T, strict=True))
+    without |= {name: each[2] for name, each in levels.items()}
+    if functions is not None and derived is not None:
+        without |= dict(zip((column.name for column in functions.columns), derived[2].T, strict=True))
+    without |= {} if patterns is None else {GAPS: patterns[2]}
     bounds = {BOUND + name: ndtr(ndtri(without[name]) + told.mu) for name in without}
-    beliefs = Beliefs(probability, error, before, levels)
-    return PrivateBeliefs(records, near, gain, beliefs, Beliefs.of_values(alone, rest_levels), bounds)
+    beliefs, rest_known = replace(found, levels=levels), replace(alone, levels=rest_levels)
+    return PrivateBeliefs(records, near, gain, beliefs, rest_known, bounds, patterns, derived)
 
 
 def of_riskiest(found: Mapping[str, np.ndarray], kind: str) -> Float[np.ndarray, " n"]:
@@ -105,10 +120,42 @@ def of_riskiest(found: Mapping[str, np.ndarray], kind: str) -> Float[np.ndarray,
 
 def limited_records(wide: Records, release: Release) -> Records:
     """Return the records inside the limits, on the model's scale; what is secret of them stays so."""
-    low, high = np.array([(column.low, column.high) for column in release.schema.measurements]).T
-    inside = release.schema.to_model(np.clip(wide.natural, low, high))
-    secret = [column.name for column in wide.schema.columns if column.secret]
+    inside = within_limits(release.schema, wide.natural)
+    secret = [column.name for column in (*wide.schema.columns, *wide.schema.derived) if column.secret]
     return replace(wide, values=inside, schema=release.schema.with_secret(secret))
+
+
+@dataclass(frozen=True, eq=False)
+class _Before:
+    """What the others say of x, of each record: a mixture of Student t's; one of them where nothing is missing."""
+
+    log_weights: Float[np.ndarray, "b d"]
+    locations: Float[np.ndarray, "b d p"]
+    scales: Float[np.ndarray, "b d p p"]
+    df: float
+
+    def drawn(
+        self, draws: Float[np.ndarray, "k p"]
+    ) -> tuple[Float[np.ndarray, "b k p"], Float[np.ndarray, "b k"]]:
+        """Return draws, part by part, and their log weights, whose exponentials have the mean 1."""
+        parts = self.locations.shape[1]
+        each = draws[: len(draws) // parts * parts].reshape(-1, parts, draws.shape[1]).swapaxes(0, 1)
+        roots = np.linalg.cholesky(self.scales)
+        found = self.locations[:, :, None] + each @ np.swapaxes(roots, -1, -2)
+        logs = np.repeat(self.log_weights + np.log(parts), each.shape[1], axis=1)
+        return found.reshape(len(found), -1, draws.shape[1]), logs
+
+    def within(self, near: Intervals) -> Float[np.ndarray, "b p"]:
+        """Return the probability of an interval of each value."""
+        spread = np.sqrt(np.diagonal(self.scales, axis1=-2, axis2=-1))
+        parts = [stdtr(self.df, (end[:, None] - self.locations) / spread) for end in (near.high, near.low)]
+        return np.einsum("bd,bdp->bp", np.exp(self.log_weights), parts[0] - parts[1])
+
+    def of_columns(self, columns: Int[np.ndarray, " o"]) -> StudentMixture:
+        """Return the mixtures of some measurements."""
+        scales = self.scales[..., columns[:, None], columns]
+        dfs = np.full(self.log_weights.shape, self.df)
+        return StudentMixture.of(self.log_weights, self.locations[..., columns], scales, dfs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,6 +166,7 @@ class _Adversary:
     own: Float[np.ndarray, "n p"]
     cells: Int[np.ndarray, " n"]
     near: Intervals
+    functions: DerivedValues | None
     nearness: Nearness
     seen: Float[np.ndarray, "n p"]
     noise: Float[np.ndarray, "q q"]
@@ -136,7 +184,7 @@ class _Adversary:
             ((end - ball.centre) / ball.unit) for end in (near.rest_known.least.low, near.rest_known.least.high)
         )
         nearness = Nearness(Intervals(*least), near.rest_known.stretches)
-        seen, cells = ball.shrunk(own), ball.cells.of_codes(records.categories.codes)
+        seen, cells = ball.shrunk(np.nan_to_num(own)), ball.cell_of(records.categories.codes, own)
         whole = np.column_stack([seen, ball.codes[cells]])
         # a Student t, but for its scale: normals over the root of one χ²
         points = qmc.Sobol(ball.p + 1, rng=np.random.default_rng(0)).random_base2(DRAWS)
@@ -144,99 +192,177 @@ class _Adversary:
         df = len(own) - ball.p - 1.0
         draws = ndtri(points[:, :-1]) / np.sqrt(chdtri(df, 1 - points[:, -1:]) / df)
         noise = told.matrix - whole.T @ whole
-        return cls(told, own, cells, Intervals(low, high), nearness, seen, noise, limits, draws)
+        functions = near.functions if isinstance(near.functions, DerivedValues) else None
+        return cls(told, own, cells, Intervals(low, high), functions, nearness, seen, noise, limits, draws)
 
     @cached_property
-    def model(self) -> LocationModel:
-        """What all records say, by a flat prior of the measurements and one record's worth of one of the cells."""
-        sizes = self.told.ball.cells.sizes
-        weight = default_weight(self.told.ball.cells.count)
-        prior = LocationModel.prior(sizes, NIW.flat(self.own.shape[1]), weight=weight)
-        return prior.update(MixedRecords.of(self.cells, self.own))
+    def _by_levels(self) -> tuple[Cells, Int[np.ndarray, " cells"]]:
+        """The combinations of levels alone, of which effects there are, and that of each cell."""
+        ball, places = self.told.ball, tuple(range(len(self.told.ball.schema.categories)))
+        return Cells(tuple(ball.cells.sizes[place] for place in places)), index_of(ball.cells, places)
 
-    def _others(self, block: Any, cells: Any) -> StudentT:
-        """Return what the others of each of these records say of the measurements in a cell."""
-        codes = self.told.ball.cells.main_effects
-        return self.model.measured.without_each(  # type: ignore[union-attr]
-            self.own[block], codes[self.cells[block]], codes[cells]
-        ).predictive()
+    @cached_property
+    def _filled(self) -> FilledTable | None:
+        """The table with its gaps drawn many times; None where it has none."""
+        if not np.isnan(self.own).any():
+            return None
+        prior, own = self._prior, self._by_levels[1][self.cells]
+        table = IncompleteRecords.of(prior.cells.codes[own], self.own)
+        return FilledTable.of(table, prior, np.random.default_rng(0), chains=CHAINS, draws=FILLED // CHAINS)
 
-    def on_lines(self, block: Any) -> ValueBeliefs:
-        """Return how well each value of these records is known to who knows all others of the record."""
-        others = self._others(block, self.cells[block])
-        mean, scale, df = others.location, others.scale, float(others.df)
-        own, seen, ball = self.own[block], self.seen[block], self.told.ball
-        codes = ball.codes[self.cells[block]]
-        b, p = own.shape
-        before = mixture_along_axes(
-            StudentMixture.of(np.zeros((b, 1)), mean[:, None], scale[:, None], np.full((b, 1), df)), own
+    @cached_property
+    def _prior(self) -> LocationModel:
+        """A flat prior of the measurements, and one record's worth of one of the levels."""
+        cells = self._by_levels[0]
+        flat = NIW.flat(self.own.shape[1])
+        return LocationModel.prior(cells.sizes, flat, weight=default_weight(cells.count))
+
+    @cached_property
+    def _model(self) -> LocationModel:
+        """What all records say, where no value is missing."""
+        return self._prior.update(MixedRecords.of(self._by_levels[1][self.cells], self.own))
+
+    def blocks(self) -> list[Int[np.ndarray, " b"]]:
+        """Return the records in blocks that lack the same values, of as many numbers as are held at once."""
+        p = self.own.shape[1]
+        _, which = np.unique(np.isnan(self.own), axis=0, return_inverse=True)
+        groups = [np.flatnonzero(which.ravel() == number) for number in range(int(which.max()) + 1)]
+        most = max(1, NUMBERS_HELD // (max(p, 1) * 2**DRAWS))
+        return [part for group in groups for part in np.array_split(group, -(-len(group) // most))]
+
+    def _others(self, block: Int[np.ndarray, " b"]) -> Callable[[Any], _Before]:
+        """Return what the others of each of these records say of the measurements, in cells to be named."""
+        which, df = self._by_levels[1], len(self.own) - self.own.shape[1] - 1.0
+        if self._filled is None:
+            codes, measured = self._by_levels[0].main_effects, self._model.measured
+            own = codes[which[self.cells[block]]]
+
+            def alone(cells: Any) -> _Before:
+                there = measured.without_each(self.own[block], own, codes[which[cells]]).predictive()  # type: ignore[union-attr]
+                return _Before(np.zeros((len(block), 1)), there.location[:, None], there.scale[:, None], df)
+
+            return alone
+        found = without_own_record(self._filled.models, self._filled.tables, block)
+        (columns,) = np.nonzero(~np.isnan(self.own[block[0]]))
+        every = np.arange(len(block))
+
+        def averaged(cells: Any) -> _Before:
+            at = every, which[cells]
+            weights = np.full(found.dfs.shape[::2], -np.log(found.dfs.shape[2]))
+            return _Before(weights, found.locations[at], found.scales[at], df)
+
+        truth = (
+            averaged(self.cells[block]).of_columns(columns).log_parts(self.own[block][:, None, columns])[..., 0]
         )
-        expected, spread = before.locations[:, 0, 0], 1 / np.sqrt(before.precisions[:, 0, 0, 0])
-        freedom, near = (
-            before.dfs[:, 0],
-            self.nearness.take(block, np.arange(p)).around(own, expected.reshape(b, p)),
-        )
+        weights = -truth - log_sum_exp(-truth, axis=1)[:, None]
+        return lambda cells: replace(averaged(cells), log_weights=weights)
+
+    def on_lines(self, block: Int[np.ndarray, " b"], alone: Beliefs) -> None:
+        """Write how well each value of these records is known to who knows all others of the record."""
+        (columns,), ball = np.nonzero(~np.isnan(self.own[block[0]])), self.told.ball
+        b, p = len(block), len(columns)
+        if not p:
+            return
+        own, codes = self.own[block][:, columns], ball.codes[self.cells[block]]
+        before = mixture_along_axes(self._others(block)(self.cells[block]).of_columns(columns), own)
+        middle, wide, _ = before.moments()
+        expected, spread = middle[:, 0], np.sqrt(wide[:, 0, 0])
+        near = self.nearness.take(block, columns).around(own, expected.reshape(b, p))
         low, high, truth = near.low.reshape(-1), near.high.reshape(-1), own.reshape(-1)
         probability = np.empty(b * p)
         for row in range(b):
             some = slice(row * p, (row + 1) * p)
+            lines = before.take(some)
 
-            def log_density(points: Float[np.ndarray, "t s"], row: int = row, some: slice = some) -> np.ndarray:
-                candidates = np.broadcast_to(own[row], (*points.shape, p)).copy()
-                candidates[np.arange(p), :, np.arange(p)] = points
+            def log_density(
+                points: Float[np.ndarray, "t s"], row: int = row, lines: StudentMixture = lines
+            ) -> np.ndarray:
+                candidates = np.broadcast_to(self.own[block[row]], (*points.shape, ball.p)).copy()
+                candidates[np.arange(p), :, columns] = points
                 code = np.broadcast_to(codes[row], (p, codes.shape[1]))
-                said = self._of_moments(self._as_told(candidates), code, np.broadcast_to(seen[row], (p, p)), code)
-                away = (points - expected[some, None]) / spread[some, None]
-                return said - 0.5 * (freedom[some, None] + 1) * np.log1p(away**2 / freedom[some, None])
+                true = np.broadcast_to(self.seen[block[row]], (p, ball.p))
+                said = self._of_moments(self._as_told(candidates), code, true, code)
+                return said + log_sum_exp(lines.log_parts(points[..., None]), axis=1)
 
             place = np.stack([expected[some], truth[some]], axis=1)
             width = np.stack([spread[some], spread[some] / 3], axis=1)
             probability[some] = within(log_density, place, width, low[some], high[some])
-        baseline = interval_probability(
-            expected[:, None], spread[:, None], freedom[:, None], low[:, None], high[:, None]
-        )
-        on_scale = Intervals(ball.centre + ball.unit * near.low, ball.centre + ball.unit * near.high)
-        middle = ball.centre + ball.unit * expected.reshape(b, p)
-        return ValueBeliefs(probability.reshape(b, p), np.zeros((b, p)), baseline.reshape(b, p), middle, on_scale)
+        share = np.exp(before.log_weights - log_sum_exp(before.log_weights, axis=1)[:, None])
+        steps = [
+            (end[:, None] - before.locations[..., 0]) * np.sqrt(before.precisions[..., 0, 0])
+            for end in (high, low)
+        ]
+        baseline = np.sum(share * (stdtr(before.dfs, steps[0]) - stdtr(before.dfs, steps[1])), axis=1)
+        at, centre, unit = (block[:, None], columns), ball.centre[columns], ball.unit[columns]
+        alone.probability[at], alone.probability_error[at] = probability.reshape(b, p), 0.0
+        alone.baseline[at] = baseline.reshape(b, p)
+        assert alone.low is not None and alone.high is not None and alone.expected is not None  # noqa: PT018
+        alone.low[at], alone.high[at] = centre + unit * near.low, centre + unit * near.high
+        alone.expected[at] = centre + unit * expected.reshape(b, p)
 
-    def learn(self, block: Any) -> tuple[np.ndarray, ...]:
-        """Return gain, probabilities, their errors and those before, of these records in their own cells."""
-        near, others = self.near.take(block), self._others(block, self.cells[block])
-        mean, df, codes = others.location, float(others.df), self.told.ball.codes[self.cells[block]]
-        spread = np.sqrt(np.diagonal(others.scale, axis1=1, axis2=2))
-        drawn = mean[:, None, :] + self.draws @ np.swapaxes(others.root, 1, 2)
-        logs = self._of_moments(self._as_told(drawn), codes, self.seen[block], codes)
-        top = logs.max(axis=1, keepdims=True)
-        total = np.mean(np.exp(logs - top), axis=1, keepdims=True)
-        weights = np.exp(logs - top) / total
-        gain = self._at_truth(block) - (np.log(total) + top)[:, 0]
-        before = stdtr(df, (near.high - mean) / spread) - stdtr(df, (near.low - mean) / spread)
+    def learn(
+        self, block: Int[np.ndarray, " b"], gain: np.ndarray, found: Beliefs, derived: np.ndarray | None
+    ) -> None:
+        """Write gain, probabilities, their errors and those before, of these records in their own cells."""
+        near, others = self.near.take(block), self._others(block)(self.cells[block])
+        codes, ball = self.told.ball.codes[self.cells[block]], self.told.ball
+        drawn, own = others.drawn(self.draws)
+        logs = self._of_moments(self._as_told(drawn, self.cells[block]), codes, self.seen[block], codes)
+        both = own + logs
+        total = log_sum_exp(both, axis=1) - np.log(both.shape[1])
+        weights, own = np.exp(both - total[:, None]), np.exp(own)
+        gain[block] = self._at_truth(block) - total
+        before = others.within(near)
         # the draws are used for the change only: what was believed before is known exactly
-        change = (weights[:, :, None] - 1) * (near.holds(drawn) - before[:, None, :])
-        found = np.clip(before + change.mean(axis=1), 0.0, 1.0)
-        return gain, found, change.std(axis=1) / np.sqrt(len(self.draws)), before
+        change = (weights - own)[:, :, None] * (near.holds(drawn) - before[:, None, :])
+        missing = np.isnan(self.own[block])
+        for name, numbers in (
+            ("probability", np.clip(before + change.mean(axis=1), 0.0, 1.0)),
+            ("probability_error", change.std(axis=1) / np.sqrt(drawn.shape[1])),
+            ("baseline", before),
+        ):
+            getattr(found, name)[block] = np.where(missing, np.nan, numbers)
+        if derived is not None and self.functions is not None:
+            held = self.functions.take(block).holds(ball.centre + ball.unit * drawn)
+            shares = [np.mean(each[:, :, None] * held, axis=1) for each in (weights, own)]
+            moved = (weights - own)[:, :, None] * (held - shares[1][:, None])
+            derived[:, block] = shares[0], moved.std(axis=1) / np.sqrt(drawn.shape[1]), shares[1]
 
-    def learn_levels(self, names: tuple[str, ...]) -> tuple[np.ndarray, Levels, Levels]:
-        """Return the gain about everything, and how well each category is known: to who lacks all, or it alone."""
-        n, cells = len(self.own), self.told.ball.cells
-        weights = self.model.weights - (self.cells[:, None] == np.arange(cells.count))
+    def learn_levels(
+        self, names: tuple[str, ...]
+    ) -> tuple[np.ndarray, Levels, Levels, tuple[np.ndarray, ...] | None]:
+        """Return the gain about everything, and how well each category is known: to who lacks all, or it alone.
+
+        Last, how well it is known to the first which values are missing.
+        """
+        (n, _), ball, cells = self.own.shape, self.told.ball, self.told.ball.cells
+        counted = np.bincount(self.cells, minlength=cells.count) + default_weight(cells.count)
+        weights = counted - (self.cells[:, None] == np.arange(cells.count))
         shares = np.log(weights / weights.sum(axis=1, keepdims=True))
         after, before, at_own = self._in_cells()
         told = shares + self._of_counts()
         after, before, at_own = after + told, before + shares, before + at_own + told
         together = log_sum_exp(after, axis=0) - np.log(GROUPS)
         gain = self._at_truth(np.arange(n)) - log_sum_exp(together, axis=1)
-        lacking: Levels = {}
-        alone: Levels = {}
-        for category, name in enumerate(names):
-            same = cells.codes[self.cells][:, None] == cells.codes
-            rest = np.all(np.delete(same, category, axis=2), axis=2)
-            own = same[:, :, category]
+
+        def judged(own: Any) -> tuple[np.ndarray, ...]:
             error = _share(after, own).std(axis=0, ddof=1) / np.sqrt(GROUPS)
-            lacking[name] = (_share(together, own), error, _share(shares, own))
+            return _share(together, own), error, _share(shares, own)
+
+        lacking, alone, mine = Levels(), Levels(), ball.levels_of(self.cells)
+        same = cells.codes[self.cells][:, None] == cells.codes
+        for category, name in enumerate(names):
+            rest = np.all(np.delete(same, category, axis=2), axis=2)
+            own, there = same[:, :, category], mine[:, category] != UNKNOWN
             known, without = (_share(np.where(rest, logs, -np.inf), own) for logs in (at_own, before))
-            alone[name] = (known, np.zeros(n), without)
-        return gain, lacking, alone
+            lacking[name], alone[name] = (
+                tuple(np.where(there, numbers, np.nan) for numbers in found)
+                for found in (judged(own), (known, np.zeros(n), without))
+            )
+        if not ball.has_gaps:
+            return gain, lacking, alone, None
+        patterns = np.column_stack([ball.levels_of(np.arange(cells.count)) == UNKNOWN, ~ball.observed])
+        return gain, lacking, alone, judged(np.all(patterns[self.cells][:, None] == patterns, axis=2))
 
     def _in_cells(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return, of every record in every cell, what the noisy moments say of the cell, and of x there.
@@ -245,19 +371,23 @@ class _Adversary:
         others' log density at x, and the log likelihood there.
         """
         (n, p), count, codes = self.own.shape, self.told.ball.cells.count, self.told.ball.codes
-        after, before, at_own = np.empty((GROUPS, n, count)), np.empty((n, count)), np.empty((n, count))
+        after, before, at_own = np.zeros((GROUPS, n, count)), np.zeros((n, count)), np.zeros((n, count))
+        if not p:
+            return after, before, at_own
         bits = int(np.clip(np.log2(POINTS_IN_CELLS / (n * count)), FEWEST, DRAWS))
         groups = np.array_split(self.draws[: 1 << bits], GROUPS)
-        for cell in range(count):
-            for block in np.array_split(np.arange(n), -(-n * (1 << bits) * p // NUMBERS_HELD)):
-                others = self._others(block, np.full(len(block), cell))
-                code = np.broadcast_to(codes[cell], (len(block), codes.shape[1]))
-                true = self.seen[block], codes[self.cells[block]]
+        for block in self.blocks():
+            others, (columns,) = self._others(block), np.nonzero(~np.isnan(self.own[block[0]]))
+            true = self.seen[block], codes[self.cells[block]]
+            for cell in range(count):
+                here = np.full(len(block), cell)
+                said, code = others(here), np.broadcast_to(codes[cell], (len(block), codes.shape[1]))
                 for place, group in enumerate(groups):
-                    drawn = others.location[:, None, :] + group @ np.swapaxes(others.root, 1, 2)
-                    logs = self._of_moments(self._as_told(drawn), code, *true)
-                    after[place, block, cell] = log_sum_exp(logs, axis=1) - np.log(len(group))
-                before[block, cell] = others.log_density(self.own[block])
+                    drawn, own = said.drawn(group)
+                    logs = self._of_moments(self._as_told(drawn, here), code, *true) + own
+                    after[place, block, cell] = log_sum_exp(logs, axis=1) - np.log(logs.shape[1])
+                there = said.of_columns(columns).log_parts(self.own[block][:, None, columns])[..., 0]
+                before[block, cell] = log_sum_exp(there, axis=1)
                 at_own[block, cell] = self._of_moments(self.seen[block][:, None, :], code, *true)[:, 0]
         return after, before, at_own
 
@@ -275,9 +405,14 @@ class _Adversary:
         codes = self.told.ball.codes[self.cells[block]]
         return self._of_moments(self.seen[block][:, None, :], codes, self.seen[block], codes)[:, 0]
 
-    def _as_told(self, drawn: Float[np.ndarray, "b k p"]) -> Float[np.ndarray, "b k p"]:
-        """Limit candidates as the mechanism does."""
-        return self.told.ball.shrunk(np.clip(drawn, self.limits[:, 0], self.limits[:, 1]))
+    def _as_told(
+        self, drawn: Float[np.ndarray, "b k p"], cells: Int[np.ndarray, " b"] | None = None
+    ) -> Float[np.ndarray, "b k p"]:
+        """Limit candidates as the mechanism does; they lack what people in these cells lack, or are NaN there."""
+        inside = np.clip(drawn, self.limits[:, 0], self.limits[:, 1])
+        if cells is not None:
+            inside = inside * self.told.ball.observed[cells][:, None]
+        return self.told.ball.shrunk(np.nan_to_num(inside))
 
     def _of_moments(
         self,
@@ -288,6 +423,8 @@ class _Adversary:
     ) -> Float[np.ndarray, "b k"]:
         """Return the log likelihood of the noisy matrix of candidates as told, but for a constant."""
         p = z.shape[-1]
+        if not p:
+            return np.zeros(z.shape[:2])
         square, along = np.sum(z * z, axis=-1), np.einsum("bkp,bp->bk", z, true)
         pull = code @ self.noise[p:, :p]
         from_noise = np.sum((z @ self.noise[:p, :p]) * z, axis=-1) + 2 * np.einsum("bkp,bp->bk", z, pull)

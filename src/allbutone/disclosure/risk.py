@@ -707,5 +707,8 @@ def _with_guarantee(question: Question) -> tuple[Question, Learned]:
     found = private_beliefs(question.records, question.release, question.judged_categories)
     # the noise is all that hides a person: there is one release, whose evidence is the gain
     measures = {"information_gain": found.gain, EVIDENCE: found.gain}
+    if found.patterns is not None:
+        found.beliefs.levels[GAPS] = found.patterns
     learned = Learned(measures, found.records.values, found.beliefs, found.rest_known, found.bounds)
+    learned = replace(learned, derived=found.derived)
     return replace(question, records=found.records, near=found.near), learned

@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from plotly.subplots import make_subplots
 
 from allbutone.disclosure.budget import Budget
-from allbutone.disclosure.guarantee_plan import ERRORS, MOST_ERROR, NOISE, ROUTES, GuaranteePlan
+from allbutone.disclosure.guarantee_plan import ERRORS, MOST_ERROR, NOISE, ROUTES, SHARE_ERROR, GuaranteePlan
 from allbutone.disclosure.lineup import CONFIDENCE, Lineup, likeliest
 from allbutone.disclosure.simulated_budget import Tried
 from allbutone.figures import style
@@ -21,7 +21,13 @@ ACCEPTED = 1 - CONFIDENCE  # chance that anybody is disclosed
 MOST_DOTS = 5000  # beyond that a browser grows slow
 LABELLED = 3
 _LOWEST = 1e-9  # leverage of a record at the very centre, which a logarithmic axis has no place for
-_PANELS = ("means, in spreads", "spreads, as a share", "correlations")
+_PANELS = dict(
+    zip(
+        (*ERRORS, SHARE_ERROR),
+        ("means, in spreads", "spreads, as a share", "correlations", "shares of levels"),
+        strict=True,
+    )
+)
 
 
 def budget_figure(budget: Budget) -> go.Figure:
@@ -163,11 +169,12 @@ def _records_message(numbers: np.ndarray, chances: np.ndarray, worst: int, relea
 
 def guarantee_figure(plan: GuaranteePlan) -> go.Figure:
     """Draw the errors of means, spreads and correlations to expect against ε, with a guarantee and without."""
-    panels = _PANELS[: 3 if len(plan.columns) > 1 else 2]
+    errors = [key for key in plan.errors if key != ERRORS[2] or len(plan.columns) > 1]
+    panels = [_PANELS[key] for key in errors]
     figure = make_subplots(cols=len(panels), shared_yaxes=True, subplot_titles=[f"of {each}" for each in panels])
     for route, words in ROUTES.items():
         rows = plan.of(route)
-        for place, key in enumerate(ERRORS[: len(panels)], start=1):
+        for place, key in enumerate(errors, start=1):
             figure.add_scatter(
                 x=[row["epsilon"] for row in rows], y=[row[key] for row in rows], mode="lines+markers",
                 line={"color": BLUE, "width": 4} if route == NOISE else {"color": GREY, "width": 2}, name=words,

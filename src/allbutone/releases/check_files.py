@@ -28,7 +28,7 @@ from allbutone.releases.description import (
     parameters_text,
     shapes_of_parameters,
 )
-from allbutone.releases.mechanism import GENERAL_LOCATION, KEEP_GAPS, NORMAL, Mechanism
+from allbutone.releases.mechanism import GENERAL_LOCATION, KEEP_GAPS, NORMAL, REFUSE, Mechanism
 from allbutone.releases.private_release import MODEL as GUARANTEED
 from allbutone.releases.private_release import guaranteed_entries, guaranteed_from
 from allbutone.support.errors import InputError
@@ -259,7 +259,7 @@ def rebuilt(content: dict[str, Any]) -> dict[str, Any]:
     """Return what allbutone would write for the release described here; refuse what describes none."""
     try:
         if content.get("model") == GUARANTEED:
-            return guaranteed_entries(guaranteed_from(content, MANIFEST))
+            return guaranteed_entries(guaranteed_from(content, MANIFEST), content.get("missing", REFUSE))
         if not isinstance(content["columns"], list):
             raise TypeError("columns must be a list of text")
         entries = Mechanism.of_entries(content, MANIFEST).entries(general="model" in content)

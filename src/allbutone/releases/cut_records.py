@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from scipy.special import ndtri
 
 from allbutone.model.location import Parameters
@@ -19,6 +20,7 @@ from allbutone.releases.public_ball import PublicBall, model_limits
 POINTS = 9  # 2⁹
 ROUNDS = 12
 CLOSE = 1e-4  # of a covariance, from one round to the next
+LEAST = 1e-3  # of the largest variance: no direction has less
 MOST_WIDER = 4.0  # times as large a variance at most: what is wider is hardly told by what is inside
 
 
@@ -59,12 +61,14 @@ class BeforeCut:
     ) -> tuple[Float[np.ndarray, "cells p"], Float[np.ndarray, "p p"]]:
         normal, place = self._points
         cells = np.minimum(np.searchsorted(np.cumsum(share), place), len(share) - 1)
-        projection = np.linalg.pinv(self.ball.codes[cells])
+        there, fits = self.ball.observed[cells], self._fits(cells)
         means, covariances, last = mean, covariance, covariance
         for _ in range(ROUNDS):
             values = means[cells] + normal @ np.linalg.cholesky(covariances).T
-            inside = self.ball.shrunk(np.clip(values, self._limits[:, 0], self._limits[:, 1]))
-            (shift, whole), (cut_shift, cut) = (self._fitted(each, cells, projection) for each in (values, inside))
+            inside = self.ball.shrunk(there * np.clip(values, self._limits[:, 0], self._limits[:, 1]))
+            (shift, whole), (cut_shift, cut) = (
+                self._fitted(each, cells, there, fits) for each in (values, inside)
+            )
             # takes the root of what is inside to that of the whole
             stretch = np.linalg.solve(np.linalg.cholesky(cut).T, np.linalg.cholesky(whole).T).T
             covariances = stretch @ covariance @ stretch.T
@@ -76,10 +80,29 @@ class BeforeCut:
             last = covariances
         return means, covariances
 
+    def _fits(self, cells: Int[np.ndarray, " n"]) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """Return, for columns that the same people have, these people, the columns, and what fits effects."""
+        patterns, which = np.unique(self.ball.observed[cells], axis=1, return_inverse=True)
+        codes = self.ball.codes[cells]
+        return [
+            (rows, which.ravel() == number, np.linalg.pinv(codes[rows])) for number, rows in enumerate(patterns.T)
+        ]
+
     def _fitted(
-        self, values: Float[np.ndarray, "n p"], cells: Int[np.ndarray, " n"], projection: Float[np.ndarray, "r n"]
+        self,
+        values: Float[np.ndarray, "n p"],
+        cells: Int[np.ndarray, " n"],
+        there: Bool[np.ndarray, "n p"],
+        fits: Any,
     ) -> tuple[Float[np.ndarray, "cells p"], Float[np.ndarray, "p p"]]:
-        """Return the means of all cells and the covariance around them, as the noisy moments tell them."""
-        effects = projection @ values
-        left = values - self.ball.codes[cells] @ effects
-        return self.ball.codes @ effects, left.T @ left / len(values)
+        """Return the means of all cells and the covariance around them, as what is observed tells them."""
+        codes, effects = self.ball.codes[cells], np.empty((self.ball.codes.shape[1], values.shape[1]))
+        for rows, some, fit in fits:
+            effects[:, some] = fit @ values[rows][:, some]
+        left = there * (values - codes @ effects)
+        together = there.T.astype(float) @ there
+        covariance = left.T @ left / np.maximum(together, 1.0)
+        if len(fits) > 1:  # pairs of different people need not fit together
+            lengths, axes = np.linalg.eigh(covariance)
+            covariance = (axes * np.maximum(lengths, LEAST * lengths[-1])) @ axes.T
+        return self.ball.codes @ effects, covariance

@@ -24,7 +24,7 @@ from allbutone.releases.description import (
     write_datasets,
     write_json,
 )
-from allbutone.releases.mechanism import KEEP_GAPS, Mechanism
+from allbutone.releases.mechanism import KEEP_GAPS, REFUSE, Mechanism
 from allbutone.releases.private_release import MODEL as GUARANTEED
 from allbutone.releases.private_release import guaranteed_entries, guaranteed_from, private_mechanism_of
 from allbutone.releases.release import MOST_DATASETS, Release
@@ -88,7 +88,7 @@ def _write(release: Release, work: Path, format: str) -> None:
         kind = "datasets" if release.parameters is None else "both" if release.tables else "parameters"
         public = described(kind, mechanism)
     else:
-        public = {"made_by": MADE_BY} | guaranteed_entries(release.noisy)
+        public = {"made_by": MADE_BY} | guaranteed_entries(release.noisy, mechanism.missing)
     write_json(work / MANIFEST, public | sizes)
 
 
@@ -176,7 +176,7 @@ def load_release(folder: str | Path) -> Release:
             raise ValueError(f"unknown release {manifest['release']!r}")
         if manifest.get("model") == GUARANTEED:
             moments = guaranteed_from(manifest, str(folder / MANIFEST))
-            mechanism = private_mechanism_of(moments.ball.schema)
+            mechanism = private_mechanism_of(moments.ball.schema, manifest.get("missing", REFUSE))
         else:
             mechanism = Mechanism.of_entries(manifest, MANIFEST)
         parts = files_of_datasets(manifest)

@@ -40,14 +40,14 @@ class NoiseDesign:
         """Return the design for a table file, the number of people, ε and δ: from public figures alone."""
         whole = gaussian_mu(epsilon, delta)
         require_levels(schema)
-        margins = margins_of(len(schema.categories))
+        ball = PublicBall.of(schema, people, whole)
+        sizes, margins = ball.cells.sizes, margins_of(len(ball.cells.sizes))
         if not margins:
-            return cls(PublicBall.of(schema, people, whole), people, epsilon, delta, whole)
-        sizes = tuple(len(column.levels) for column in schema.categories)
+            return cls(ball, people, epsilon, delta, whole)
         weights = np.array([sqrt(margin_cells(sizes, places)) for places in margins])
         weights /= weights.sum()
-        mu = whole * sqrt(0.5)
-        for _ in range(4):  # the ball depends on μ, and the share a little on the ball
+        mu = whole * sqrt(0.5) if ball.p else 0.0
+        for _ in range(4 if ball.p else 0):  # the ball depends on μ, and the share a little on the ball
             ball = PublicBall.of(schema, people, mu)
             ratio = sqrt(_counts_error(ball, weights) / moments_error(ball))
             mu = whole / sqrt(1 + ratio)
@@ -127,13 +127,8 @@ def add_noise(
     """Return the noisy moments and counts of a table in natural units: this is where ε is spent."""
     ball, people = design.ball, len(natural)
     assert people == design.people
-    levels = np.zeros((people, 0), dtype=np.int64) if codes is None else codes
-    cells, whole = ball.cells.of_codes(levels), WholeNumbers.of(ball, people)
-    total = whole.total(natural, cells)
-    told, scale, rho = _with_noise(total[whole.noisy], whole.change, design.mu)
-    matrix = np.zeros(total.shape)
-    matrix[whole.noisy] = told
-    matrix[ball.p, ball.p] = float(people * whole.codes[0, 0] ** 2)
+    cells = ball.cell_of(np.zeros((people, 0), dtype=np.int64) if codes is None else codes, natural)
+    matrix, noise, change, rho = _noisy_moments(design, natural, cells)
     counts, one = [], 2**COUNT_BITS
     for places, mu in design.margins:
         among = margin_cells(ball.cells.sizes, places)
@@ -144,14 +139,31 @@ def add_noise(
     return NoisyMoments(
         ball=ball,
         people=people,
-        matrix=0.5 * (matrix + matrix.T) / whole.unit**2,
-        noise=scale / whole.unit**2,
-        sensitivity=whole.change / whole.unit**2,
+        matrix=matrix,
+        noise=noise,
+        sensitivity=change,
         epsilon=gaussian_epsilon(sqrt(2 * rho), design.delta),
         delta=design.delta,
         rho=rho,
         counts=tuple(counts),
     )
+
+
+def _noisy_moments(
+    design: NoiseDesign, natural: Float[np.ndarray, "n p"], cells: Int[np.ndarray, " n"]
+) -> tuple[Float[np.ndarray, "q q"], float, float, float]:
+    """Return the moments with noise, their σ and sensitivity, and their cost; none of categories alone."""
+    ball, people = design.ball, len(natural)
+    if not ball.p:
+        return np.zeros((ball.codes.shape[1],) * 2), 0.0, 0.0, 0.0
+    whole = WholeNumbers.of(ball, people)
+    total = whole.total(natural, cells)
+    told, scale, rho = _with_noise(total[whole.noisy], whole.change, design.mu)
+    matrix = np.zeros(total.shape)
+    matrix[whole.noisy] = told
+    matrix[ball.p, ball.p] = float(people * whole.codes[0, 0] ** 2)
+    unit = whole.unit**2
+    return 0.5 * (matrix + matrix.T) / unit, scale / unit, whole.change / unit, rho
 
 
 def load_opendp() -> ModuleType:

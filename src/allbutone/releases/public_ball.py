@@ -6,12 +6,13 @@ from math import inf, sqrt
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
 from scipy.special import ndtr
 
-from allbutone.model.moments import Cells
+from allbutone.model.moments import UNKNOWN, Cells
 from allbutone.support.errors import Cure, InputError
-from allbutone.tables.column import Scale
+from allbutone.tables.column import Column, Scale
+from allbutone.tables.orders import Ordered, highest_of, lowest_of
 from allbutone.tables.schema import Schema
 
 # How far records may lie from the public centre: what is cut off costs accuracy, and so does noise for the rest.
@@ -70,7 +71,13 @@ def _cut_eigenvalues(
 # public unit; then drawn towards the centre if it is farther than R. Where all columns have a public centre and
 # spread, these are centre and unit, and R is chosen beforehand so that noise and what is cut off cost least
 # (`best_radius`), at most the farthest corner of the limits. Else they are the middle and the half width of the
-# limits, and R² = p, which cuts off nothing within the limits but costs more noise.
+# limits, and R² = p, which cuts off nothing within the limits but costs more noise. Of a column between others of
+# its row that is the logit of its share of the way; it has neither centre nor spread, and a quarter of its half
+# width stands for the spread.
+#
+# Where values may be missing (`gaps` in the table file), a missing one is 0 in x, the public centre: the sums are
+# then those of what is observed. Which values are missing is counted as categories are: a missing level is one
+# level more, and a measurement that may be missing is a factor of two levels, observed and missing.
 
 
 QUARTER = 0.25  # a spread in half widths, where none is declared: the limits are four spreads away
@@ -93,8 +100,13 @@ class PublicBall:
         """Return the ball of a table file for so many people and this μ, or say which column lacks limits."""
         limits = model_limits(schema)
         columns = schema.measurements
-        if all(column.centre is not None and column.spread is not None for column in columns):
-            pairs = [column.on_model_scale(column.centre, column.spread) for column in columns]  # type: ignore[arg-type]
+        if all(column.centre is not None or column.order is not None for column in columns) and columns:
+            pairs = [
+                (float(np.mean(ends)), QUARTER * 0.5 * float(ends[1] - ends[0]))
+                if column.centre is None
+                else column.on_model_scale(column.centre, column.spread or 1.0)
+                for column, ends in zip(columns, limits, strict=True)
+            ]
             centre, unit = np.array(pairs).T
             corner = np.max(np.abs(limits - centre[:, None]), axis=1) / unit
             known = MEAN_SHARE + (LEVEL_SHARE if schema.categories else 0.0)
@@ -110,8 +122,38 @@ class PublicBall:
 
     @cached_property
     def cells(self) -> Cells:
-        """The combinations of levels of the categories; one where there are none."""
-        return Cells(tuple(len(column.levels) for column in self.schema.categories))
+        """The combinations of the categories' levels, and of what may be missing; one where there are none."""
+        levels = [len(column.levels) + column.gaps for column in self.schema.categories]
+        return Cells((*levels, *(2 for _ in self.open)))
+
+    @property
+    def open(self) -> list[int]:
+        """The places of the measurements that may be missing."""
+        return [place for place, column in enumerate(self.schema.measurements) if column.gaps]
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether any value may be missing."""
+        return any(column.gaps for column in self.schema.columns)
+
+    @cached_property
+    def observed(self) -> Bool[np.ndarray, "cells p"]:
+        """Which measurements the people of each cell have."""
+        found = np.ones((self.cells.count, self.p), dtype=bool)
+        found[:, self.open] = self.cells.codes[:, len(self.schema.categories) :] == 0
+        return found
+
+    def cell_of(self, codes: Int[np.ndarray, "n q"], values: Float[np.ndarray, "n p"]) -> Int[np.ndarray, " n"]:
+        """Return everybody's cell, by levels (−1: missing) and measurements (NaN: missing)."""
+        sizes = np.array([len(column.levels) for column in self.schema.categories], dtype=np.int64)
+        levels = np.where(codes == UNKNOWN, sizes, codes)
+        return self.cells.of_codes(np.column_stack([levels, np.isnan(values[:, self.open])]).astype(np.int64))
+
+    def levels_of(self, cells: Int[np.ndarray, " n"]) -> Int[np.ndarray, "n q"]:
+        """Return the levels of people in these cells, −1 where they are missing."""
+        sizes = np.array([len(column.levels) for column in self.schema.categories], dtype=np.int64)
+        codes = self.cells.codes[cells, : len(sizes)]
+        return np.where(codes == sizes, UNKNOWN, codes)
 
     @property
     def eta(self) -> float:
@@ -128,7 +170,7 @@ class PublicBall:
         from scipy.linalg import helmert  # not above: it is slow to load
 
         parts = [np.full((self.cells.count, 1), self.eta)]
-        for place, size in enumerate(self.cells.sizes):
+        for place, size in enumerate(self._level_counts):
             if size > 1:
                 parts.append(self.zeta * helmert(size).T[self.cells.codes[:, place]])
         return np.concatenate(parts, axis=1)
@@ -136,8 +178,13 @@ class PublicBall:
     @property
     def zeta(self) -> float:
         """ζ: all categories together have a quarter of R² in |w|²."""
-        whole = sum(1 - 1 / size for size in self.cells.sizes)
+        whole = sum(1 - 1 / size for size in self._level_counts)
         return self.radius * sqrt(LEVEL_SHARE / whole) if whole else 0.0
+
+    @property
+    def _level_counts(self) -> tuple[int, ...]:
+        """How many levels each category has, a missing one among them; what is missing else has no code."""
+        return self.cells.sizes[: len(self.schema.categories)]
 
     @property
     def code_sizes(self) -> Float[np.ndarray, " r"]:
@@ -151,8 +198,8 @@ class PublicBall:
 
     def inside(self, natural: Float[np.ndarray, "n p"]) -> Float[np.ndarray, "n p"]:
         """Bring records in natural units into the ball, in its units."""
-        low, high = np.array([(column.low, column.high) for column in self.schema.measurements]).T
-        return self.shrunk((self.schema.to_model(np.clip(natural, low, high)) - self.centre) / self.unit)
+        values = (within_limits(self.schema, natural) - self.centre) / self.unit
+        return self.shrunk(np.nan_to_num(values))
 
     def shrunk(self, values: Float[np.ndarray, "*n p"]) -> Float[np.ndarray, "*n p"]:
         """Draw what is farther than R from the centre back to R."""
@@ -168,23 +215,63 @@ class PublicBall:
 
 def model_limits(schema: Schema) -> Float[np.ndarray, "p 2"]:
     """Return the limits of all measurements on the model's scale; without finite ones there is no guarantee."""
-    absent = [column.name for column in schema.measurements if not -inf < column.low < column.high < inf]
+    absent = [
+        column.name
+        for column in schema.measurements
+        if column.order is None and not -inf < column.low < column.high < inf
+    ]
     if absent:
         raise InputError(
             f"a guarantee needs public limits, and the table file gives no low and high to {', '.join(absent)}",
             "declare what the columns can be, not what they are in this table",
         )
-    if not schema.measurements:
-        raise InputError("a guarantee needs a measurement: tables of categories alone have none yet", "add one")
-    limits = np.array([(column.low, column.high) for column in schema.measurements])
+    limits = np.array([(column.low, column.high) for column in schema.measurements]).reshape(-1, 2)
+    ordered = {each.place: _limits_of_share(each, schema) for each in schema.orders}
     with np.errstate(divide="ignore", invalid="ignore"):
-        found = schema.to_model(limits.T).T
+        plain = replace(schema, columns=tuple(replace(each, order=None) for each in schema.columns))
+        found = plain.to_model(limits.T).T.reshape(-1, 2)
+    for place, pair in ordered.items():
+        found[place] = pair
     if lost := [each.name for each, pair in zip(schema.measurements, found, strict=True) if not _finite(pair)]:
         raise InputError(
             f"on its scale a limit of {', '.join(lost)} is infinite, so that it limits nothing",
             "declare limits inside the scale's ends, such as a low above 0 for a log",
         )
     return found
+
+
+def _limits_of_share(each: Ordered, schema: Schema) -> tuple[float, float]:
+    """Return the limits of the logit of the share of the way, of a column between two ends; else refuse it."""
+    name, order = each.column.name, each.column.order
+    known = {column.name: column for column in schema.columns}
+    ends = [known[end] if isinstance(end, str) else end for end in (order.low, order.high)] if order else []
+    if order is None or not order.two_sided:
+        raise InputError(
+            f"a guarantee needs public limits, and {name!r} has one end alone",
+            f'write between = ["{order.columns[0] if order else ""}", 300], or the other way round, with the '
+            "highest or the lowest value that there can be",
+        )
+    if each.column.decimals is None:
+        raise InputError(f"between its ends {name!r} can be as near to one as it likes", "declare its decimals")
+    low = lowest_of(ends[0], known) if isinstance(ends[0], Column) else ends[0]
+    high = highest_of(ends[1], known) if isinstance(ends[1], Column) else ends[1]
+    assert low is not None and high is not None  # noqa: PT018
+    farthest = float(np.log1p(2 * (high - low) / each.step))  # the whole way and half a step, over half a step
+    return -farthest, farthest
+
+
+def within_limits(schema: Schema, natural: Float[np.ndarray, "n p"]) -> Float[np.ndarray, "n p"]:
+    """Return records in natural units on the model's scale, brought into the limits; NaN where a value is missing.
+
+    Of a row that breaks an order, or whose ends coincide, the share of the way is at its limit, or half of it.
+    """
+    limits = np.array([(column.low, column.high) for column in schema.measurements]).reshape(-1, 2)
+    found = schema.to_model(np.clip(natural, limits[:, 0], limits[:, 1]))
+    if not schema.orders:
+        return found
+    ends = model_limits(schema)
+    found = np.where(np.isnan(found) & ~np.isnan(natural), ends.mean(axis=1), found)
+    return np.clip(found, ends[:, 0], ends[:, 1])
 
 
 def require_levels(schema: Schema) -> None:
@@ -194,12 +281,20 @@ def require_levels(schema: Schema) -> None:
             f"a guarantee needs public levels, and the table file gives none to {', '.join(absent)}",
             "declare all levels that there can be, whether the table has them or not",
         )
-    sizes = {column.name: len(column.levels) for column in schema.categories}
-    if (cells := Cells(tuple(sizes.values())).count) > MOST_CELLS_WITH_NOISE:
+    held = {name for column in schema.columns if column.order for name in (column.name, *column.order.columns)}
+    if both := [column.name for column in schema.columns if column.gaps and column.name in held]:
         raise InputError(
-            f"the categories have {cells:,} combinations of levels, and with noise at most "
+            f"with a guarantee {', '.join(both)} cannot both lie beside another column and have gaps",
+            "declare it without an order, or leave gaps = true out and complete it before, by a fixed rule",
+        )
+    sizes = {column.name: len(column.levels) + column.gaps for column in schema.categories}
+    sizes |= {column.name: 2 for column in schema.measurements if column.gaps}
+    if (cells := Cells(tuple(sizes.values())).count) > MOST_CELLS_WITH_NOISE:
+        missing = " and of what may be missing" * any(column.gaps for column in schema.columns)
+        raise InputError(
+            f"the categories have {cells:,} combinations of levels{missing}, and with noise at most "
             f"{MOST_CELLS_WITH_NOISE:,} can be drawn",
-            "merge levels",
+            "merge levels" + ", or declare gaps = true of fewer columns" * bool(missing),
             Cure("leave one out", "drop", [max(sizes, key=lambda name: sizes[name])]),
         )
 
@@ -211,14 +306,17 @@ def _finite(pair: Any) -> bool:
 def without_limits(schema: Schema) -> Schema:
     """Return the schema to read a table with whose values may pass the limits: they are brought inside later."""
     return replace(
-        schema, columns=tuple(replace(each, scale=Scale(), low=-inf, high=inf) for each in schema.columns)
+        schema,
+        columns=tuple(replace(each, scale=Scale(), low=-inf, high=inf, order=None) for each in schema.columns),
     )
 
 
 def require_public(schema: Schema, natural: Float[np.ndarray, "n p"]) -> None:
     """Refuse limits that are the table's own extremes: they would tell two records of each column exactly."""
     for column, values in zip(schema.measurements, natural.T, strict=True):
-        lowest, highest = values.min(), values.max()
+        if column.order is not None or np.all(np.isnan(values)):
+            continue
+        lowest, highest = np.nanmin(values), np.nanmax(values)
         natural_ends = min(np.sum(values == lowest), np.sum(values == highest)) >= AT_AN_END
         if (lowest, highest) == (column.low, column.high) and not natural_ends:
             raise InputError(

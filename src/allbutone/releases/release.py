@@ -282,7 +282,7 @@ class Release(ShowsItself, MadeByMechanism):
             raise InputError(
                 "only noisy moments tell what to draw more datasets from", "draw them with the synthesizer"
             )
-        return draw_guaranteed(self.noisy, datasets, rows)
+        return draw_guaranteed(self.noisy, datasets, rows, self.mechanism.missing)
 
     def as_if_drawn(self, values: Sequence[Float[np.ndarray, "_ p"]]) -> "Release":
         """Return the same release with these values, on the scales of the model, as what was drawn."""

@@ -68,7 +68,7 @@ def stream_datasets(
 
 def rows_at_once(p: int) -> int:
     """Return how many rows of a dataset are drawn, and written, at a time."""
-    return max(1, PIECE_VALUES // p)
+    return max(1, PIECE_VALUES // max(p, 1))
 
 
 @dataclass(frozen=True, eq=False)

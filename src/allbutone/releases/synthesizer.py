@@ -56,9 +56,8 @@ from allbutone.tables.engines.lazy_records import LazyRecords, is_lazy
 from allbutone.tables.names import split_names
 from allbutone.tables.records import Records
 from allbutone.tables.safe_io import NOT_AS_WRITTEN, fresh_file
-from allbutone.tables.schema import Schema, refuse_derived
+from allbutone.tables.schema import Schema
 
-GUARANTEED = "a release with a guarantee"
 MOST_CHAINS = 16  # more draws come from the same chains, far enough apart
 _NOTICE = (
     "CONFIDENTIAL: this file holds the fitted posterior, which is computed from the confidential records, and the "
@@ -102,7 +101,8 @@ class Synthesizer(ShowsItself):
     figure.
 
     With `epsilon` noise is added to the table's moments so that (ε, δ)-differential privacy holds, one of n
-    records replaced; n and each column's limits, centre and spread (`schema`) are public. Every `fit` spends ε
+    records replaced; n and each column's limits, centre and spread (`schema`) are public, and so is which columns
+    may have gaps (`gaps = true`), where `missing` is "keep" or "impute". Every `fit` spends ε
     again; `sample` costs nothing, however often it is called. Nothing can be repeated: that would void the
     guarantee.
 
@@ -137,13 +137,8 @@ class Synthesizer(ShowsItself):
         self._epsilon, self._delta = None if epsilon is None else epsilon_of(epsilon), delta
         self._fitted: _Fit | None = None
         self._gaps_in_words = ""
-        if epsilon is not None and (
-            prior is not None or keep or missing != REFUSE or model == GENERAL_LOCATION or self._classes
-        ):
-            raise InputError(
-                "with a guarantee measurements are drawn by the table file's centres, spreads and limits alone",
-                "leave out prior, keep, missing and model",
-            )
+        if epsilon is not None:
+            require_possible_guarantee(prior, model, self._classes, keep)
 
     def fit(self, table: Any, **how_to_read: Any) -> "Synthesizer":
         """Fit to a file, dataframe, matrix or `Records`; returns itself.
@@ -155,9 +150,9 @@ class Synthesizer(ShowsItself):
         if self._schema is not None:
             how_to_read = {"schema": self._schema, **how_to_read}
         if self._epsilon is not None:
-            refuse_derived(Schema.of(how_to_read.get("schema")), GUARANTEED, "draw without a guarantee")
-            noisy = spend(table, self._epsilon, self._delta, **how_to_read)
-            self._fitted = _Fit(private_mechanism_of(noisy.ball.schema), noisy.people, noisy=noisy)
+            noisy = spend(table, self._epsilon, self._delta, missing=self._missing, **how_to_read)
+            mechanism = private_mechanism_of(noisy.ball.schema, self._missing)
+            self._fitted = _Fit(mechanism, noisy.people, noisy=noisy)
             return self
         records = self._read(table, how_to_read)
         mechanism = self._mechanism(records)
@@ -288,7 +283,7 @@ class Synthesizer(ShowsItself):
             require_processor(device, "what is drawn without classes")
         if fit.noisy is not None:
             _require_noise_alone(parameters, repeat_key, rng_for_tests)
-            return draw_guaranteed(fit.noisy, len(sizes), sizes)
+            return draw_guaranteed(fit.noisy, len(sizes), sizes, fit.mechanism.missing)
         if fit.mechanism.has_classes and parameters:
             refuse_class_parameters()
         rng = self.generator("both" if parameters else "datasets", sizes, repeat_key, rng_for_tests)
@@ -471,6 +466,27 @@ def _fit_classes(records: Records | LazyRecords | SiteMoments, mechanism: Mechan
     require_enough_records(table)
     require_values(table, mechanism.modelled, mechanism.classes)
     return _Fit(mechanism, len(table), incomplete=table, kept=mechanism.kept_levels(records))
+
+
+def require_possible_guarantee(prior: Any, model: str | None, classes: int, keep: str | Sequence[str]) -> None:
+    """Refuse what has no guarantee, each with its reason."""
+    faults, cures = list[str](), list[str | Cure]()
+    if prior is not None or model == GENERAL_LOCATION:
+        faults.append("measurements are drawn by the table file's centres, spreads and limits alone")
+        cures.append("leave out prior and model")
+    if classes or model == CLASSES:
+        faults.append(
+            "classes are found by looking at all records again and again, and what comes of it tells of one "
+            "person by no known bound: noise is added to moments and counts alone"
+        )
+        cures.append(Cure("leave out the classes", "model"))
+    if keep:
+        faults.append(
+            "columns that are kept go out as they are, person by person, so that no ε holds for a whole record"
+        )
+        cures.append(Cure("let them be drawn, too", "keep", []))
+    if faults:
+        raise InputError(f"with a guarantee {'; '.join(faults)}", *cures)
 
 
 def refuse_class_parameters() -> None:

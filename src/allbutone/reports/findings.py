@@ -247,8 +247,10 @@ def private_risk_sentence(risk: Mapping[str, np.ndarray], told: NoisyMoments) ->
     """Say whether anyone was found out, and how that compares with what the guarantee allows."""
     people, disclosed = len(risk["row"]), int(np.sum(risk["disclosed"]))
     names = [key.removeprefix(BOUND) for key in risk if key.startswith(BOUND)]
+    names = [name for name in names if PROBABILITY + name in risk]
     after, before, allowed = (
-        percent(float(np.mean([risk[kind + name] for name in names]))) for kind in (PROBABILITY, BASELINE, BOUND)
+        percent(float(np.nanmean([risk[kind + name] for name in names])))
+        for kind in (PROBABILITY, BASELINE, BOUND)
     )
     head = f"{disclosed:,} of {people:,} people have a value disclosed" if disclosed else "No value is disclosed"
     members = int(np.sum(risk.get("membership_disclosed", 0)))

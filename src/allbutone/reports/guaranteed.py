@@ -14,16 +14,17 @@ from allbutone.releases.release import Release
 from allbutone.reports.findings import Finding, fidelity_finding, model_finding
 from allbutone.reports.verdict import Verdict, verdict_of
 from allbutone.support.errors import Cure, InputError
-from allbutone.support.text import listed
+from allbutone.support.text import counted, listed
 from allbutone.tables.records import Records
 from allbutone.utility.fidelity import Fidelity, fidelity
-from allbutone.utility.normality import Normality, check_normality, given_categories
+from allbutone.utility.normality import Normality, check_normality, completed, given_categories
 from allbutone.utility.shapes import Densities, densities
 
 PUBLIC = (
     "the names of the columns",
     "limits, scales, centres and spreads of the measurements, as the table file declares them",
     "the levels of the categories",
+    "which columns may have gaps",
     "the number of people",
     "how many datasets were drawn, and of how many rows",
     "ε, δ and the design of the noise, which follows from these alone",
@@ -41,7 +42,7 @@ class GuaranteedCase:
     release: Release
     risk: dict[str, np.ndarray]
     rule: Rule
-    normality: Normality
+    normality: Normality | None  # none of categories alone
     fidelity: Fidelity | None
     densities: Densities | None
     left: str = ""
@@ -70,8 +71,8 @@ class GuaranteedCase:
     @cached_property
     def findings(self) -> list[Finding]:
         """What else to know before it goes out."""
-        of_model = model_finding(self.normality, gaps=False)
-        return [of_model, fidelity_finding(self.fidelity, None)] if self.fidelity else [of_model]
+        found = [] if self.normality is None else [model_finding(self.normality, self.records.has_gaps)]
+        return [*found, fidelity_finding(self.fidelity, None)] if self.fidelity else found
 
 
 def assess_guaranteed(wide: Records, release: Release, rule: Rule, left: str = "") -> GuaranteedCase:
@@ -80,9 +81,9 @@ def assess_guaranteed(wide: Records, release: Release, rule: Rule, left: str = "
     left: what a declared total still allows, in words.
     """
     risk, records = risk_columns(wide, release, rule=rule), limited_records(wide, release)
-    compared = (
-        (None, None) if min(release.rows) <= 1 else (fidelity(records, release), densities(records, release))
-    )
+    compared: tuple[Fidelity | None, Densities | None] = (None, None)
+    if min(release.rows) > 1:
+        compared = fidelity(records, release), densities(records, release) if release.p else None
     found = GuaranteedCase(records, release, risk, rule, _normality(records, release), *compared)
     return replace(found, left=left)
 
@@ -96,13 +97,16 @@ def require_declared_prior(prior: object) -> None:
         )
 
 
-def _normality(records: Records, release: Release) -> Normality:
+def _normality(records: Records, release: Release) -> Normality | None:
     """Judge the normal model, by what categories leave of the measurements."""
     if release.mechanism.is_normal:
         return check_normality(records)
+    if not release.p:
+        return None
     # a prior plays no part in what least squares leaves
     mechanism = replace(release.mechanism, normal=NIW.flat(release.p))
-    return check_normality(given_categories(records, mechanism), of=records)
+    whole = completed(records, mechanism)
+    return check_normality(given_categories(whole, mechanism), of=whole)
 
 
 def guarantee_facts(noisy: NoisyMoments) -> list[tuple[str, str]]:
@@ -110,11 +114,23 @@ def guarantee_facts(noisy: NoisyMoments) -> list[tuple[str, str]]:
     ball = noisy.ball
     declared = all(column.centre is not None for column in ball.schema.measurements)
     unit = "spreads from the declared centres" if declared else "half widths from the middles of the limits"
-    noises = f"σ = {noisy.noise:.3g} on the moments, in squares of these units"
+    noises = [f"σ = {noisy.noise:.3g} on the moments, in squares of these units"] if ball.p else []
     if noisy.counts:
-        counted = ", ".join(dict.fromkeys(f"{each.noise:.3g}" for each in noisy.counts))
-        noises += f"; on the counts of categories, alone and in pairs, {counted} people"
-    limits = [f"{column.name} {column.low:g} to {column.high:g}" for column in ball.schema.measurements]
+        spread = [each.noise for each in noisy.counts]
+        what = "what is missing" if not ball.schema.categories else "categories"
+        what += " and of what is missing" * (ball.has_gaps and bool(ball.schema.categories))
+        noises += [
+            f"σ from {min(spread):.3g} to {max(spread):.3g} people on the counts of {what}, alone and in pairs"
+        ]
+    limits = [
+        f"{column.name} {column.order.in_words}"
+        if column.order
+        else f"{column.name} {column.low:g} to {column.high:g}"
+        for column in ball.schema.measurements
+    ]
+    limits += [f"{column.name} {counted(len(column.levels), 'level')}" for column in ball.schema.categories]
+    farthest = [f"{ball.radius:.3g} {unit}"] if ball.p else []
+    said = {PUBLIC[1]: bool(ball.p), PUBLIC[2]: bool(ball.schema.categories), PUBLIC[3]: ball.has_gaps}
     return [
         ("ε", f"{noisy.epsilon:.3g} (ρ = {noisy.rho:.3g}, μ = {noisy.mu:.3g})"),
         ("δ", f"{noisy.delta:g}"),
@@ -122,9 +138,9 @@ def guarantee_facts(noisy: NoisyMoments) -> list[tuple[str, str]]:
             "What is protected",
             f"one person's whole record, replaced by any other; not the number {noisy.people:,}",
         ),
-        ("Bounds", f"{listed(limits, 12)}; and {ball.radius:.3g} {unit}"),
+        ("Bounds", "; and at most ".join([listed(limits, 12), *farthest])),
         ("Where they come from", "the table file, fixed before anyone looked at the table, as its author says"),
-        ("Mechanism", f"Gaussian noise on sums of records: {noises}; datasets drawn from these alone"),
+        ("Mechanism", f"Gaussian noise on sums of records: {'; '.join(noises)}; datasets drawn from these alone"),
         ("Account", "exact for Gaussian noise; several releases add by μ² in the ledger"),
         ("Noise", "OpenDP's discrete Gaussian, drawn exactly, in whole numbers"),
         (
@@ -139,5 +155,5 @@ def guarantee_facts(noisy: NoisyMoments) -> list[tuple[str, str]]:
             "Side channels",
             "how long it took and what it refused are not protected: they are for the data holder alone",
         ),
-        ("Public, and not paid for", "; ".join(PUBLIC if noisy.counts else (*PUBLIC[:2], *PUBLIC[3:]))),
+        ("Public, and not paid for", "; ".join(words for words in PUBLIC if said.get(words, True))),
     ]

@@ -141,9 +141,10 @@ def guaranteed_report(
     figures = {
         "disclosure": private_risk_figure(case.risk, case.noisy, case.rule),
         "membership": membership_figure(case.risk, case.rule),
-        "qq": shapes.qq_figure(case.normality),
     }
-    if len(case.normality.squared_distances):
+    if case.normality is not None:
+        figures["qq"] = shapes.qq_figure(case.normality)
+    if case.normality is not None and len(case.normality.squared_distances):
         figures["distance-qq"] = shapes.distance_qq_figure(case.normality)
     return _page(
         "guaranteed.html",

@@ -152,7 +152,7 @@ def _reference(quantiles: Any) -> tuple[tuple[float, float], ...]:
 # what is said of a column in words, or about the prior, and does not change a number that goes out
 _WORDS: dict[str, Any] = {
     "label": "", "unit": "", "centre": None, "spread": None, "missing": (), "why": "", "tolerance": None,
-    "secret": True, "known": False, "replaces": False, "event": None,
+    "secret": True, "known": False, "replaces": False, "event": None, "gaps": False,
 }  # fmt: skip
 MEASUREMENT, CATEGORY, LEFT_OUT, DERIVED = "measurement", "category", "left out", "derived"
 MOST_DECIMALS = 12
@@ -204,7 +204,8 @@ class Column:
     decimals are then those of the finest. replaces: whether the formula of a derived column counts where the table
     says otherwise. order: other columns of the row that it lies above, below or between; its scale is then that of
     the gap. calendar: of a date, how it is counted and written; it is a measurement in units since an origin.
-    event: of a time, to which event it is.
+    event: of a time, to which event it is. gaps: whether values may be missing,
+    which a guarantee must be told beforehand.
     """
 
     name: str
@@ -230,6 +231,7 @@ class Column:
     order: Order | None = None
     calendar: Calendar | None = None
     event: EventOf | None = None
+    gaps: bool = False
 
     def as_category(self, levels: Sequence[str]) -> "Column":
         """Return the column as a category of these levels, with all that can be said of one."""
@@ -243,6 +245,7 @@ class Column:
             levels=tuple(levels),
             secret=self.secret,
             known=self.known,
+            gaps=self.gaps,
         )
 
     @cached_property
@@ -617,7 +620,10 @@ def _said_of(given: Mapping[str, Any], *further: tuple[str, bool]) -> dict[str, 
     words = {key: given.get(key, "") for key in ("label", "unit", "why")}
     if not all(isinstance(word, str) for word in words.values()):
         raise InputError("label, unit and why are texts")
-    judged = {key: given.get(key, usual) for key, usual in (("secret", True), ("known", False), *further)}
+    judged = {
+        key: given.get(key, usual)
+        for key, usual in (("secret", True), ("known", False), ("gaps", False), *further)
+    }
     if wrong := [key for key, value in judged.items() if not isinstance(value, bool)]:
         raise InputError(
             f"{wrong[0]} is true or false, got {judged[wrong[0]]!r:.60}", f"write {wrong[0]} = true, or false"
