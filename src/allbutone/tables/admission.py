@@ -67,16 +67,17 @@ def admit(
     gaps: bool = False,
     many_cells: bool = False,
     further: Sequence[Problem] = (),
+    who: Sequence[Any] | np.ndarray = (),
 ) -> dict[str, Any]:
     """Let in what can be used, as the fields of `Records`, or refuse the table with all that stands against it.
 
     `in_table`: the names of all columns of the table, also of those that were not chosen. `gaps`: whether values
     may be missing. `many_cells`: whether categories may have more combinations than can be counted. `further`:
-    what stands against columns that are derived from these.
+    what stands against columns that are derived from these. `who`: what the table calls each person, if it does.
     """
     problems = [*problems_of(looks), *further]
     if not (complete_cases or gaps):
-        problems += gaps_of(looks, people)
+        problems += gaps_of(looks, people, who)
     every_row = gaps and not complete_cases
     problems += _without_ends(looks, declared, problems) if drop_unusable else []
     refused = {problem.column for problem in problems}
@@ -140,12 +141,14 @@ def problems_of(looks: Iterable[Look]) -> list[Problem]:
     ]
 
 
-def gaps_of(looks: Iterable[Look], people: int) -> list[Problem]:
-    """Return the columns that lack values, and where the first is, if the rows are here."""
+def gaps_of(looks: Iterable[Look], people: int, who: Sequence[Any] | np.ndarray = ()) -> list[Problem]:
+    """Return the columns that lack values, and where, or whose, the first is, if the rows are here."""
     found = []
     for look in looks:
         if look.usable and look.missing:
-            first = f", the first in row {int(np.argmax(look.gaps)) + 1}" if len(look.gaps) == people else ""
+            place = int(np.argmax(look.gaps))
+            first = f", the first in row {place + 1}" if len(look.gaps) == people else ""
+            first = f", the first that of person {who[place]}" if len(who) else first
             found.append(Problem(look.name, f"misses {look.missing:,} of {people:,} values{first}", is_gap=True))
     return found
 

@@ -245,6 +245,7 @@ class Records:
             in_table=in_table,
             gaps=gaps,
             many_cells=many_cells,
+            who=long.people if long else (),
             further=[
                 *derived_problems(whole, looks, derived, declared),
                 *order_problems(looks, declared),

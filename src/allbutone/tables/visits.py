@@ -159,15 +159,18 @@ class Visits:
         """Return a column at one visit: what it lies beside or is computed from is that of the same visit."""
 
         def now(name: Any) -> Any:
-            return self.name(name, time) if isinstance(name, str) and self.varies(name) else name
+            return self.name(name, time) if isinstance(name, str) and name and self.varies(name) else name
 
         label = f"{column.label}, {self.visit} {level_name(time)}" if column.label else ""
         order = column.order
         order = order if order is None else replace(order, low=now(order.low), high=now(order.high))
+        event = column.event
+        event = event if event is None else replace(event, of=now(event.of), by=now(event.by))
         formula = column.derived
         if column.kind == DERIVED:
             formula = column.formula.renamed({name: now(name) for name in column.formula.columns})
-        return replace(column, name=self.name(column.name, time), label=label, order=order, derived=formula)
+        name = self.name(column.name, time)
+        return replace(column, name=name, label=label, order=order, event=event, derived=formula)
 
     def faults(self, columns: Sequence[Column], derived: Sequence[Column]) -> list[str]:
         """Say which columns lie beside one, or are computed from one, that is not there at the same visits."""
