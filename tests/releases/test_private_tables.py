@@ -1,6 +1,7 @@
 """Guarantees for every table: columns that belong together, categories alone, and values that are missing."""
 
 from dataclasses import replace
+from datetime import date, timedelta
 
 import numpy as np
 import pyarrow as pa
@@ -118,6 +119,18 @@ def test_what_lies_between_is_limited_whatever_a_record_says(rng):
 def test_an_order_without_a_limit_or_with_gaps_is_refused_with_the_cure(columns, message):
     with pytest.raises(abo.InputError, match=message):
         NoiseDesign.of(Schema.of({"columns": columns}), 30, 1.0, 1e-6)
+
+
+def test_a_date_is_a_public_map_of_days(rng, tmp_path):
+    """Within its limits, and back in the form it came in."""
+    days = [date(2020, 1, 1) + timedelta(int(day)) for day in rng.integers(5, 700, 60)]
+    columns = {"seen": {"kind": "date", "origin": "2020-01-01", "low": "2020-01-01", "high": "2022-01-01"}}
+    frame = pa.table({"seen": pa.array(days)})
+    abo.save_release(abo.Synthesizer(epsilon=5.0).fit(frame, schema={"columns": columns}).sample(), tmp_path / "r")
+    (made,) = abo.load_release(tmp_path / "r").datasets
+    told = made.to_frame("pyarrow")["seen"].to_pylist()
+    assert all(date(2020, 1, 1) <= day <= date(2022, 1, 1) for day in told)
+    assert abo.check(tmp_path / "r", frame).is_clean
 
 
 @pytest.mark.parametrize(
