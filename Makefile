@@ -196,7 +196,6 @@ shipped-study: $(VENV)/core ## Run the part of the paper's study that the packag
 compare: $(VENV)/dev ## Set other tools beside this one on the same tables, each in an environment of its own; writes docs/records/compare.md
 	TORCH=$(TORCH) $(BIN)/python -m comparison
 	TORCH=$(TORCH) $(BIN)/python -m comparison.likeness
-	TORCH=$(TORCH) $(BIN)/python -m comparison.ten
 
 fuzz: $(VENV)/fuzz ## Run spoiled inputs against everything that reads: FUZZ="--inputs 100000 --seconds 3600"
 	$(BIN)/python -m fuzz $(FUZZ)
