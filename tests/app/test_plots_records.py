@@ -26,7 +26,7 @@ def test_many_records_are_a_few_thousand_dots():
     assert len(numbers) <= MOST_DOTS
     assert numbers[0] == np.argmax(lineup.leverage) + 1
     assert "50,000" in figure.layout.xaxis.title.text.replace("<br>", " ")
-    assert figure.layout.meta["message"].startswith("By 10 datasets no value is disclosed")
+    assert figure.layout.meta["message"].startswith("By 10 datasets nobody is disclosed")
 
 
 def test_a_trial_is_never_large():
