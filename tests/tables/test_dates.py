@@ -210,6 +210,17 @@ def test_dates_that_are_not_declared_are_refused_with_the_cure(rng):
     assert 'kind = "date"' in str(refused.value)
 
 
+def test_gaps_stay_gaps_and_times_of_a_day_are_refused(rng):
+    table = stays(rng, 60)
+    table.loc[3, ["admitted", "discharged"]], table.loc[5, "born"] = pandas.NaT, None
+    records = abo.Records.of(table, schema=SCHEMA, gaps=True)
+    assert np.isnan(records.natural).sum() == 3
+    assert records.to_frame("pandas")["born"].isna().tolist() == table["born"].isna().tolist()
+    night = table.assign(night=datetime.time(10, 30))[["night", "crp"]]
+    with pytest.raises(InputError, match="times of a day"):
+        abo.Records.of(night, schema={"columns": {"night": {"kind": "date"}}})
+
+
 # The model, the attack, and what goes out
 
 

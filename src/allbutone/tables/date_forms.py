@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import date, datetime
+from datetime import date, datetime, time, timedelta
 from typing import Any
 
 import narwhals as nw
@@ -165,13 +165,12 @@ def read_dates(column: nw.Series[Any], form: str = "") -> Dates:
         return _texts(column.cast(nw.String).to_list(), form)
     return _nothing(
         len(column),
-        "holds no dates, but times of a day or lengths of time"
-        if column.dtype.is_temporal()
-        else "holds no dates",
+        NO_DATES if column.dtype.is_temporal() else "holds no dates",
         TIME_OF_DAY,
     )
 
 
+NO_DATES = "holds no dates, but times of a day or lengths of time"
 TIME_OF_DAY = "put the minutes since midnight, or the length in one unit, in their place"
 
 
@@ -196,6 +195,8 @@ def _objects(column: nw.Series[Any], form: str) -> Dates:
         return _texts(values, form)
     if all(hasattr(each, "to_timestamp") for each in there):
         return _texts([None if each is None else str(each) for each in values], form)
+    if there and all(isinstance(each, time | timedelta) for each in there):
+        return _nothing(len(values), NO_DATES, TIME_OF_DAY)
     if not all(isinstance(each, date) for each in there):
         return _nothing(len(values), "holds dates and other values", "correct them")
     stamps = np.array([np.datetime64("NaT") if each is None else np.datetime64(each) for each in values], "M8[s]")
@@ -234,7 +235,9 @@ def _numbers(column: nw.Series[Any], form: str) -> Dates:
 
 def _texts(values: Sequence[str | None], form: str) -> Dates:
     """Read texts, each different one once."""
-    values = [None if each is None or not each.strip() else each.strip() for each in values]
+    values = [
+        each.strip() or None if isinstance(each, str) else None for each in values
+    ]  # pandas has NaN for none
     different = list(dict.fromkeys(each for each in values if each is not None))
     if not different:
         return _nothing(len(values), "has no value at all")
