@@ -242,6 +242,6 @@ def test_an_audit_shows_itself(rng):
     words = " ".join(repr(found).split())
     assert words.startswith("✘ By the rule this should not be given out: it discloses values of 30 of 30 people.")
     page = found._repr_html_()
-    assert "<svg" in page
+    assert "svg" in page
     assert "no evidence of safety" in page
     assert len(found.to_pandas()) == 30

@@ -22,6 +22,7 @@ from allbutone.other_tools.side_by_side import SideBySide, significant
 
 ATTACKS = 1000  # on people of the table, and on control people, at most
 QUERIES, TRIES = 500, 20_000
+MOST_ROWS = 5_000  # that questions are made from
 COLUMNS = 3  # of a query
 WITHIN = 0.05  # of a guessed number's own size
 LEVEL = float(ndtri(0.975))
@@ -177,7 +178,8 @@ class _Queries:
 
 def _singling_out(tables: SideBySide, columns: int, rng: np.random.Generator) -> Game:
     """Do questions that a single synthetic row answers with yes single out one person, too?"""
-    people, rows = (np.unique(significant(each), axis=0) for each in (tables.people, tables.rows))
+    few = tables.rows if len(tables.rows) <= MOST_ROWS else rng.permutation(tables.rows)[:MOST_ROWS]
+    people, rows = (np.unique(significant(each), axis=0) for each in (tables.people, few))
     asked = _alone_in(rows, tables, columns, rng)
     name = "singling out by a value" if columns == 1 else "singling out"
     size = max(1, len(asked.columns))
