@@ -16,7 +16,7 @@ from allbutone.releases.cut_records import BeforeCut
 from allbutone.releases.noise_aware import NoiseAware
 from allbutone.releases.noisy_gaps import GapNoise, PeopleWithGaps
 from allbutone.releases.private_mechanism import NoiseDesign, NoisyMoments, WholeNumbers, add_noise
-from allbutone.releases.private_release import private_mechanism_of
+from allbutone.releases.private_release import private_mechanism_of, read_private
 from allbutone.tables.schema import Schema
 
 NORMAL = {"low": -8.0, "high": 8.0, "centre": 0.0, "spread": 1.0}
@@ -131,6 +131,22 @@ def test_a_date_is_a_public_map_of_days(rng, tmp_path):
     told = made.to_frame("pyarrow")["seen"].to_pylist()
     assert all(date(2020, 1, 1) <= day <= date(2022, 1, 1) for day in told)
     assert abo.check(tmp_path / "r", frame).is_clean
+
+
+@pytest.mark.parametrize("form", ["", "date"])
+def test_no_record_tells_how_the_dates_of_others_are_read(form):
+    """13/02 and 02/13 would turn all others round."""
+    dates = [f"{1 + day % 12:02d}/{1 + day * 5 % 11:02d}/2020" for day in range(40)]
+    seen = {"kind": "date", "low": "2019-01-01", "high": "2022-01-01"} | ({"form": form} if form else {})
+    for last, found in (("13/02/2020", "DD/MM/YYYY"), ("02/13/2020", "MM/DD/YYYY")):
+        frame = pa.table({"seen": [*dates, last]})
+        with pytest.raises(abo.InputError, match=f'declare form = "{found}"'):
+            read_private(frame, {"columns": {"seen": seen}})
+        records = abo.Records.of(frame, schema={"columns": {"seen": {"kind": "date"}}})
+        with pytest.raises(abo.InputError, match="day or month"):
+            read_private(records, None)
+        declared = {"columns": {"seen": seen | {"form": found}}}
+        assert len(read_private(frame, declared)[0].values) == len(read_private(records, declared)[0].values) == 41
 
 
 @pytest.mark.parametrize(
@@ -323,3 +339,14 @@ def test_gaps_are_kept_or_imputed_and_must_be_declared(rng, tmp_path):
     with pytest.raises(abo.InputError, match="gaps = true") as caught:
         abo.Synthesizer(epsilon=5.0).fit(frame, schema=schema)
     assert "complete_cases" not in str(caught.value)
+
+
+def test_whoever_lacks_everything_does_not_change_the_number_of_people(rng):
+    """Who would be left out would be told by the number, exactly."""
+    values = rng.standard_normal((40, 2))
+    values[3], values[7, 0] = np.nan, np.nan
+    frame = pa.table({f"x{j}": pa.array(values[:, j], from_pandas=True) for j in range(2)})
+    for gaps in (True, False):  # of the second, too, or not
+        columns = {"x0": NORMAL | {"gaps": True}, "x1": NORMAL | {"gaps": gaps}}
+        with pytest.raises(abo.InputError, match="without any value"):
+            abo.Synthesizer(epsilon=5.0, missing="keep").fit(frame, schema={"columns": columns})

@@ -18,6 +18,7 @@ from allbutone.releases.sampling import fresh_generator
 from allbutone.support.errors import Cure, InputError, require_memory
 from allbutone.support.text import listed
 from allbutone.tables.admission import ColumnsError, refusal
+from allbutone.tables.date_forms import could_be_swapped
 from allbutone.tables.records import Records
 from allbutone.tables.schema import Schema
 
@@ -270,6 +271,12 @@ def read_private(table: Any, schema: Any, missing: str = REFUSE, **how_to_read: 
     except ColumnsError as error:
         told = [DECLARE_GAPS] if any(problem.is_gap for problem in error.problems) else []
         raise refusal(error.problems, *told, closed=("complete_cases", "drop_unusable", "missing")) from error
+    if wide.left_out:
+        raise InputError(
+            "rows without any value would be left out, and with them the number of people would tell of them",
+            "give only people of whom something is known",
+        )
+    _require_declared_forms(wide, given)
     given = given.with_derived(wide.schema.derived_names, wide.schema.layout)
     declared = given.for_columns(wide.order)
     _require_declared_gaps(wide, declared)
@@ -284,6 +291,17 @@ def read_private(table: Any, schema: Any, missing: str = REFUSE, **how_to_read: 
     if wide.categories.levels != tuple(column.levels for column in declared.categories):
         raise InputError("the table was read with other levels than the table file declares", "read it with these")
     return wide, declared
+
+
+def _require_declared_forms(records: Records, declared: Schema) -> None:
+    """Refuse dates of which other people's tell whether the day comes first: one record would change them all."""
+    known = {name: calendar.form for name, calendar in declared.dates.items()}
+    for name, calendar in records.schema.dates.items():
+        if could_be_swapped(calendar.form) and known.get(name) != calendar.form:
+            raise InputError(
+                f"whether the day or the month comes first in {name!r} would be told by some of its dates",
+                f'declare form = "{calendar.form}" in the table file, if that is so',
+            )
 
 
 def _require_declared_gaps(records: Records, declared: Schema) -> None:
@@ -307,6 +325,9 @@ def _require_as_it_came(records: Records, schema: Any) -> None:
     if records.categories.columns and schema is None:
         wrong.append("their levels may be those that are found in them")
         cures.append(Cure("give the table file with all levels that there can be", "schema"))
+    if schema is None and any(could_be_swapped(each.form) for each in records.schema.dates.values()):
+        wrong.append("whether day or month comes first in their dates may be what is found in them")
+        cures.append(Cure("give the table file with the form of the dates", "schema"))
     if wrong:
         raise InputError(
             f"with a guarantee, nothing may depend on the records themselves: {'; '.join(wrong)}", *cures

@@ -12,6 +12,7 @@ from scipy.special import ndtr
 from allbutone.model.moments import UNKNOWN, Cells
 from allbutone.support.errors import Cure, InputError
 from allbutone.tables.column import Column, Scale
+from allbutone.tables.date_forms import TYPED
 from allbutone.tables.orders import Ordered, highest_of, lowest_of
 from allbutone.tables.schema import Schema
 
@@ -304,10 +305,19 @@ def _finite(pair: Any) -> bool:
 
 
 def without_limits(schema: Schema) -> Schema:
-    """Return the schema to read a table with whose values may pass the limits: they are brought inside later."""
+    """Return the schema to read a table with whose values may pass the limits: they are brought inside later.
+
+    A type of dates says nothing of text, whose form is then what was found.
+    """
+    found = {name: replace(each, form="") for name, each in schema.dates.items() if TYPED.fullmatch(each.form)}
     return replace(
         schema,
-        columns=tuple(replace(each, scale=Scale(), low=-inf, high=inf, order=None) for each in schema.columns),
+        columns=tuple(
+            replace(
+                each, scale=Scale(), low=-inf, high=inf, order=None, calendar=found.get(each.name, each.calendar)
+            )
+            for each in schema.columns
+        ),
     )
 
 

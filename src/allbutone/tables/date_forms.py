@@ -324,6 +324,12 @@ def too_coarse(form: str, precision: str) -> str:
     return finest if PRECISIONS.index(finest) < PRECISIONS.index(precision) else ""
 
 
+def could_be_swapped(form: str) -> bool:
+    """Say whether day and month could change places in a form, so that other rows tell which is which."""
+    swapped = form.translate(str.maketrans("DM", "MD"))
+    return swapped != form and swapped in FORMS
+
+
 def reads_as_date(column: nw.Series[Any]) -> bool:
     """Say whether a column of which nothing is declared holds dates, good or bad."""
     if column.dtype == nw.Date or isinstance(column.dtype, nw.Datetime):
