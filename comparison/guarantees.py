@@ -137,6 +137,9 @@ Rows of allbutone are drawn at random from one draw of the posterior, so that sh
 share by 0.02 among 500 people) besides the noise; MST and AIM turn counts into rows without that. What is said to
 be "not run" had no time on the machine that wrote this page.
 
+The same ε promises more of allbutone: its neighbours have one of n records replaced, those of MST and AIM have one
+added or removed, for which a count needs 1/√2 of the noise (their sensitivities are 1, and not √2).
+
 | table | ε | error of | allbutone | MST | AIM |
 |---|---|---|---|---|---|"""
 
