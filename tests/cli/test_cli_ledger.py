@@ -47,6 +47,12 @@ def test_the_sum_is_the_joint_attack_and_voided_releases_have_no_part_in_it(allb
     assert "voided: drawn, never given out" in risks(allbutone, two, "r1", "r2")[2]
 
 
+def test_a_release_drawn_like_a_voided_one_is_not_proposed_to_be_judged_with_it(allbutone, two):
+    assert allbutone("ledger", "void", two, 1, "--reason", "drawn, never given out")[0] == 0
+    assert "r2 r3" in allbutone("synthesize", two, "--out", "r3", "--rows", 12, "--like", "r2")[1]
+    assert "r1 r4" not in allbutone("synthesize", two, "--out", "r4", "--rows", 12, "--like", "r1")[1]
+
+
 @LONG
 def test_a_release_made_elsewhere_is_added_and_a_moved_one_found_again(allbutone, two, tmp_path):
     assert allbutone("synthesize", two, "--out", "r3", "--no-ledger")[1].count("Recorded in no ledger") == 1

@@ -245,3 +245,60 @@ def test_an_audit_shows_itself(rng):
     assert "svg" in page
     assert "no evidence of safety" in page
     assert len(found.to_pandas()) == 30
+
+
+DATED = {
+    "columns": {
+        "admitted": {"kind": "date", "form": "DD.MM.YYYY"},
+        "discharged": {"kind": "date", "form": "DD.MM.YYYY", "above": "admitted"},
+    }
+}
+
+
+def stays(rng, people, form):
+    """Admissions and discharges before the origin that dates count from."""
+    admitted = pd.Timestamp("1995-06-01") + pd.to_timedelta(np.round(rng.normal(0, 90, people)), "D")
+    discharged = admitted + pd.to_timedelta(np.round(np.exp(rng.normal(3, 0.5, people))), "D")
+    age = np.round(rng.normal(60, 12, people), 1)
+    return pd.DataFrame({"admitted": admitted.strftime(form), "discharged": discharged.strftime(form), "age": age})
+
+
+def test_dates_are_compared_as_dates_in_whatever_form_a_tool_writes_them(rng):
+    drawn = rng.bit_generator.state
+    table = stays(rng, 60, "%d.%m.%Y")
+    rng.bit_generator.state = drawn
+    found = abo.audit(table, stays(rng, 60, "%Y-%m-%d"), schema=DATED)
+    assert found.verdict.copied == 60
+    np.testing.assert_array_equal(found.tables.people, found.tables.rows)
+
+
+def test_a_fitted_normal_takes_dates_and_refuses_rows_that_break_their_order(rng):
+    table, rows = stays(rng, 60, "%d.%m.%Y"), stays(rng, 60, "%Y-%m-%d")
+    records = Records.of(table, schema=DATED)
+    days = [pd.to_datetime(rows[name]) for name in ("admitted", "discharged")]
+    fitted = fitted_table(records, [rows], "n")
+    literal = [(days[0] - pd.Timestamp("2000-01-01")).dt.days, np.log((days[1] - days[0]).dt.days + 0.5), rows.age]
+    np.testing.assert_allclose(fitted.released.mean, np.mean(literal, axis=1))
+    rows.loc[3, "discharged"] = "1990-01-01"
+    with pytest.raises(abo.InputError, match="break an order"):
+        fitted_table(records, [rows], "n")
+    rows.loc[3, "discharged"] = "1995-02-30"
+    with pytest.raises(abo.InputError, match="'discharged' of the synthetic table"):
+        abo.audit(table, rows, schema=DATED)
+
+
+def test_people_of_a_long_table_are_called_by_their_names(rng):
+    people = np.repeat([f"A{each}" for each in range(12)], 2)
+    table = pd.DataFrame({"id": people, "month": [0, 6] * 12, "crp": np.round(rng.normal(5, 1, 24), 3)})
+    found = abo.audit(table, table, schema={"person": "id", "visit": "month", "visits": [0, 6]})
+    assert "Person A0 (crp at month 0, crp at month 6)" in found.verdict.who
+    assert found.measures["person"].tolist() == [f"A{each}" for each in range(12)]
+
+
+def test_how_often_ends_are_told_by_chance_is_said(rng):
+    """Of whole numbers an independent sample often ends where the table does."""
+    table, rows = (pd.DataFrame({"age": np.round(rng.normal(60, 12, 200))}) for _ in range(2))
+    found = abo.audit(table, rows)
+    line = next(each for each in found.lines if each.measure.startswith("Lowest and highest"))
+    alone = [end.chance for end in found.copies.ends if end.alone]
+    assert line.baseline == pytest.approx(np.mean(alone))

@@ -137,7 +137,7 @@ def _show(found: Audit) -> None:
     if found.assumed is not None:
         if found.asked == "unknown":
             terminal.say("\nThe rows look as if a normal had been fitted once and sampled. If so:")
-        terminal.show_values(found.assumed.columns, found.rule)
+        terminal.show_values(found.assumed.columns, found.rule, schema=found.records.schema)
     if found.assumed is not None and found.assumed.fitted is not None:
         terminal.say(_law_in_words(found))
     if found.shadow is not None:

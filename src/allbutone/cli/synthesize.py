@@ -140,7 +140,8 @@ def synthesize(
         terminal.say("Each site can judge it for its own records: allbutone risk TABLE RELEASE --pooled FILE.")
     else:
         known = {"prior": None} if table.is_mixed else {}  # the release has it
-        _show_next(context, source.table, out, model.like, **known)
+        before = None if model.like is None or ledger.voids(model.like) else model.like
+        _show_next(context, source.table, out, before, **known)
     terminal.show_notes(notes)
 
 

@@ -47,7 +47,8 @@ class Copied:
 class End:
     """The lowest or highest value of a column: in the table, whose, and in the release.
 
-    alone: whether one person alone has it; row: where that person stands among the records.
+    alone: whether one person alone has it; place: where that person stands among the records. chance: at most so
+    likely an independent release ends there, too.
     """
 
     column: str
@@ -56,6 +57,7 @@ class End:
     released: float
     place: int
     alone: bool
+    chance: float
     named: bool = False
 
     @property
@@ -210,7 +212,7 @@ def beyond_chance(
 
 def _ends(tables: SideBySide, measured: Sequence[int]) -> tuple[End, ...]:
     """Compare where columns end in the table and in the release: tools that limit values to those seen tell it."""
-    found, chances = [], []
+    found: list[End] = []
     people, rows = tables.codes
     for place in measured:
         column, released = tables.people[:, place], tables.rows[:, place]
@@ -226,13 +228,13 @@ def _ends(tables: SideBySide, measured: Sequence[int]) -> tuple[End, ...]:
             same = rows[theirs, place] == different[end]
             told = float(column[who] if same else released[theirs])
             gap = abs(float(column[who] - neighbour)) / unit
-            found.append(End(tables.names[place], highest, float(column[who]), told, who, int(counts[end]) == 1))
-            chances.append(min(1.0, tables.share / max(2 * round(gap) - 1, 1)))
-    alone = np.array([each.alone for each in found], dtype=bool)
+            chance = min(1.0, tables.share / max(2 * round(gap) - 1, 1))
+            alone = int(counts[end]) == 1
+            found.append(End(tables.names[place], highest, float(column[who]), told, who, alone, chance))
+    chances = np.array([each.chance for each in found if each.alone])
     hit = np.array([each.is_told for each in found], dtype=bool)
-    chance = np.array(chances)
     named = np.zeros(len(found), dtype=bool)
-    named[hit] = beyond_chance(chance[hit], chance[alone])
+    named[hit] = beyond_chance(np.array([each.chance for each in found if each.is_told]), chances)
     return tuple(replace(end, named=bool(each)) for end, each in zip(found, named, strict=True))
 
 

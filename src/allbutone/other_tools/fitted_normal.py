@@ -19,13 +19,14 @@ from allbutone.disclosure.question import MEASURES, SAMPLED, Asked, Learned, nam
 from allbutone.disclosure.risk import columns_of, measure_block
 from allbutone.disclosure.rule import Rule, near_truth, require_free_names
 from allbutone.model.moments import Moments
+from allbutone.other_tools.side_by_side import with_dates_counted
 from allbutone.support.arrays import half_log_det, solve_rows
 from allbutone.support.errors import Cure, InputError, describe_value
 from allbutone.support.parallel import in_parallel
 from allbutone.support.text import joined, listed
 from allbutone.tables.files import read_table
 from allbutone.tables.long_tables import widen
-from allbutone.tables.names import names_of
+from allbutone.tables.names import chosen_frame, names_of
 from allbutone.tables.records import Records
 
 DIVISORS = ("n", "n-1")
@@ -109,18 +110,29 @@ def _rows(records: Records, synthetic: Any) -> Float[np.ndarray, "rows p"]:
             f"the synthetic table has no {listed(absent)}",
             Cure("leave out of the table what was not released", "drop", absent),
         )
-    natural = Records.of_numbers(synthetic, columns=list(records.columns)).values
+    frame = chosen_frame(synthetic, list(records.columns), None)
+    counted = with_dates_counted(records, frame, "the synthetic table").to_native()
+    natural = Records.of_numbers(counted, columns=list(records.columns)).values
     for place, column in enumerate(records.schema.measurements):
+        if column.order is not None:
+            continue  # its scale is that of the gap
         low, high, closed = column.scale.domain
         values = natural[:, place]
         inside = (values >= low) & (values <= high) if closed else (values > low) & (values < high)
         if not inside.all():
             raise InputError(
                 f"the synthetic {column.name} has values that the scale declared for it cannot have, such as "
-                f"{values[~inside][0]:g}",
+                f"{column.calendar.text(values[~inside][0]) if column.calendar else f'{values[~inside][0]:g}'}",
                 "declare the scale that the synthesizer had",
             )
-    return records.schema.to_model(natural)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        values = records.schema.to_model(natural)
+    if not np.isfinite(values).all():
+        raise InputError(
+            "the synthetic rows break an order that is declared between columns",
+            "declare what the synthesizer had",
+        )
+    return values
 
 
 def law_of_means(people: float, rows: Any) -> Any:

@@ -98,16 +98,17 @@ def _copied_line(what: str, copied: Copied) -> Line:
 def _ends_line(copies: Copies) -> Line:
     alone = [end for end in copies.ends if end.alone]
     told, named = (sum(getattr(end, name) for end in alone) for name in ("is_told", "named"))
+    expected = sum(end.chance for end in alone)
     ends = [f"{'highest' if end.highest else 'lowest'} {end.column}" for end in alone if end.named]
     says = f"told: {listed(ends, 3)}" if named else "none" if not told else "no more than chance gives"
     return Line(
         "Lowest and highest values that one person has, and where the release ends, too",
         f"{told} of {len(alone)}",
-        "by chance hardly any",
+        f"by chance at most {_few(expected)}",
         "",
         says,
         _share(told, len(alone)),
-        0.0,
+        _share(expected, len(alone)),
         against=bool(named),
     )
 

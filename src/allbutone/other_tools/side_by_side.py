@@ -14,6 +14,8 @@ from jaxtyping import Bool, Float, Int
 from allbutone.support.errors import Cure, InputError
 from allbutone.support.text import listed
 from allbutone.tables.categories import encode
+from allbutone.tables.date_forms import read_dates, too_coarse
+from allbutone.tables.dates import Calendar
 from allbutone.tables.files import read_table
 from allbutone.tables.long_tables import widen
 from allbutone.tables.names import chosen_frame, names_of
@@ -97,7 +99,7 @@ def labels(codes: Int[np.ndarray, "n f"]) -> Int[np.ndarray, " n"]:
 
 def _coded(records: Records, table: Any, levels: dict[str, dict[str, int]], what: str) -> Float[np.ndarray, "n f"]:
     """Return a table's values in the records' columns; levels that are new get numbers of their own."""
-    frame = _frame(records, table, what)
+    frame = with_dates_counted(records, _frame(records, table, what), what)
     values = np.empty((len(frame), len(records.order)))
     for place, name in enumerate(records.order):
         missing = next(column.missing for column in records.schema.columns if column.name == name)
@@ -119,6 +121,26 @@ def _coded(records: Records, table: Any, levels: dict[str, dict[str, int]], what
         numbers = column.cast(nw.Float64).to_numpy().astype(float)
         values[:, place] = np.where(np.isin(numbers, missing), np.nan, numbers)
     return values
+
+
+def with_dates_counted(records: Records, frame: nw.DataFrame[Any], what: str) -> nw.DataFrame[Any]:
+    """Return the frame with numbers for what is declared a date; tools may write dates in a form of their own."""
+    dates = {name: each for name, each in records.schema.dates.items() if name in frame.columns}
+    counted = (_counted(frame[name], calendar, what).alias(name) for name, calendar in dates.items())
+    return frame.with_columns(*counted) if dates else frame
+
+
+def _counted(column: nw.Series[Any], calendar: Calendar, what: str) -> nw.Series[Any]:
+    if column.null_count() == len(column):
+        return column
+    first, second = (read_dates(column, form) for form in (calendar.form, ""))
+    found = second if first.problem and not second.problem else first
+    coarser = "" if found.problem else too_coarse(found.form, calendar.precision)
+    if problem := found.problem or (coarser and f"tells no more than the {coarser}"):
+        raise InputError(
+            f"{column.name!r} of {what} {problem}", *found.cures, Cure("leave it out", "drop", [column.name])
+        )
+    return nw.new_series(column.name, calendar.count(found.stamps), nw.Float64, backend=column.implementation)
 
 
 def _frame(records: Records, table: Any, what: str) -> nw.DataFrame[Any]:

@@ -53,7 +53,11 @@ class Audit(PeopleTable):
     @cached_property
     def exact(self) -> Verdict | None:
         """The verdict of who knows the assumed mechanism."""
-        return None if self.assumed is None else verdict_of(self.assumed.columns, self.rule)
+        return (
+            None
+            if self.assumed is None
+            else verdict_of(self.assumed.columns, self.rule, schema=self.records.schema)
+        )
 
     @cached_property
     def verdict(self) -> "AuditVerdict":
@@ -71,7 +75,7 @@ class AuditVerdict:
     """The decision on rows of any tool: against, for (if they were made as assumed), or not known.
 
     disclosed: of whom a value is given away, the columns by row of the table; members: whose membership is.
-    alarms: attacks that do better on the table's people than on control people.
+    alarms: attacks that do better on the table's people than on control people. called: who a row is, in words.
     """
 
     rule: Rule
@@ -83,11 +87,12 @@ class AuditVerdict:
     mechanism: str
     doubt: str
     exact: Verdict | None
+    called: Mapping[int, str]
 
     @classmethod
     def of(cls, audit: Audit) -> "AuditVerdict":
         """Put together what every part found."""
-        rows, names = audit.records.rows, audit.tables.names
+        rows, names = audit.records.rows, list(map(audit.records.schema.told_as, audit.tables.names))
         whole = np.flatnonzero(audit.copies.rows.named)
         found: dict[int, dict[str, None]] = {int(rows[place]): {} for place in whole}
         given = audit.copies.disclosed(audit.tables, audit.rule.probability)
@@ -108,8 +113,18 @@ class AuditVerdict:
         doubt = audit.assumed.doubt if audit.assumed else ""
         disclosed = {row: tuple(columns) for row, columns in found.items()}
         mechanism = audit.assumed.mechanism if audit.assumed and audit.asked != UNKNOWN else UNKNOWN
+        called = {int(row): audit.records.who(place) for place, row in enumerate(rows)}
         return cls(
-            audit.rule, len(rows), disclosed, tuple(members), len(whole), alarms, mechanism, doubt, audit.exact
+            audit.rule,
+            len(rows),
+            disclosed,
+            tuple(members),
+            len(whole),
+            alarms,
+            mechanism,
+            doubt,
+            audit.exact,
+            called,
         )
 
     @property
@@ -163,8 +178,8 @@ class AuditVerdict:
     def who(self) -> str:
         """Which people, and which of their values: those of whom most is given away first."""
         order = sorted(self.disclosed.items(), key=lambda each: (-len(each[1]), each[0]))
-        named = [f"row {row:,} ({listed(columns, NAMED)})" for row, columns in order[:NAMED]]
-        named += [f"row {row:,} (membership)" for row in self.members if row not in self.disclosed][
+        named = [f"{self.called[row]} ({listed(columns, NAMED)})" for row, columns in order[:NAMED]]
+        named += [f"{self.called[row]} (membership)" for row in self.members if row not in self.disclosed][
             : NAMED - len(named)
         ]
         left = len({*self.disclosed, *self.members}) - len(named)
@@ -333,7 +348,7 @@ def _columns(
         np.any([each.named for each in copies.halves], axis=0) if copies.halves else np.zeros(len(given), bool)
     )
     found: dict[str, np.ndarray] = {
-        "row": records.rows,
+        **records.named,
         "disclosed": given.any(axis=1) | copies.rows.named,
         "row_copied": copies.rows.named,
         "half_copied": halves,
@@ -402,7 +417,7 @@ def audit_page(audit: Audit, commands: Sequence[str] = ()) -> str:
     values: list[dict[str, object]] = []
     if audit.assumed is not None:
         figures["assumed"] = disclosure_figure(audit.assumed.columns, audit.rule)
-        values = value_lines(values_of(audit.assumed.columns, audit.rule, 10))
+        values = value_lines(values_of(audit.assumed.columns, audit.rule, 10, schema=audit.records.schema))
     parts = {name: {"html": embedded(each, name), "words": words_of(each)} for name, each in figures.items()}
     return environment.get_template("audit.html").render(
         no_requests=NO_REQUESTS,

@@ -193,7 +193,8 @@ def _found(records: Records, shares: np.ndarray, flags: np.ndarray, words: str, 
         return []
     parts = [f"{percent(share)} of {name!r}" for name, share in zip(names, shares[flags], strict=True)]
     said = f"{listed(parts, SHOWN)} {'are' if len(names) > 1 else 'is'} {words}"
-    return [Oddity(said, replace(cure, value=names), bool(np.any(shares[flags] > MANY)))]
+    in_file = list(dict.fromkeys(_in_file(records, name) for name in names))
+    return [Oddity(said, replace(cure, value=in_file), bool(np.any(shares[flags] > MANY)))]
 
 
 def _unrounded(records: Records) -> list[Oddity]:
@@ -203,7 +204,17 @@ def _unrounded(records: Records) -> list[Oddity]:
         return []
     columns = listed([f"{name} ({decimals})" for name, decimals in rounded.items()], SHOWN)
     words = f"Recorded with few decimals, and released with more: {columns}"
-    return [Oddity(words, Cure("declare the decimals", "decimals", _typed(rounded)))]
+    in_file: dict[str, int] = {}
+    for name, decimals in rounded.items():
+        file_name = _in_file(records, name)
+        in_file[file_name] = max(decimals, in_file.get(file_name, 0))
+    return [Oddity(words, Cure("declare the decimals", "decimals", _typed(in_file)))]
+
+
+def _in_file(records: Records, name: str) -> str:
+    """Return the column of the file, by which options call it: of a long table it holds at every visit."""
+    visits = records.schema.visits
+    return name if visits is None else visits.parts(name)[0]
 
 
 def odd_values(records: Records, release: Release) -> list[Oddity]:
