@@ -256,14 +256,14 @@ def read_private(table: Any, schema: Any, missing: str = REFUSE, **how_to_read: 
                 f"with a guarantee, nothing may depend on the table itself, as {option.replace('_', ' ')} does",
                 "prepare the table before, by rules that are fixed beforehand",
             )
-    if isinstance(table, Records):
-        _require_as_it_came(table, schema)
     given = table.schema if isinstance(table, Records) and schema is None else Schema.of(schema)
-    if given.visits is not None:
+    if given.visits is not None or (isinstance(table, Records) and table.schema.visits is not None):
         raise InputError(
             "a guarantee is for a person's whole record, and who came to which visits is not public",
             "give one row a person, and declare gaps = true of what may have been missed",
         )
+    if isinstance(table, Records):
+        _require_as_it_came(table, schema)
     given = with_gaps_of(given, missing)
     how_to_read |= {"categories": bool(given.categories), "gaps": missing != REFUSE}
     try:

@@ -146,9 +146,10 @@ def gaps_of(looks: Iterable[Look], people: int, who: Sequence[Any] | np.ndarray 
     found = []
     for look in looks:
         if look.usable and look.missing:
-            place = int(np.argmax(look.gaps))
-            first = f", the first in row {place + 1}" if len(look.gaps) == people else ""
-            first = f", the first that of person {who[place]}" if len(who) else first
+            first = ""
+            if len(look.gaps) == people:
+                place = int(np.argmax(look.gaps))
+                first = f", the first {f'that of person {who[place]}' if len(who) else f'in row {place + 1}'}"
             found.append(Problem(look.name, f"misses {look.missing:,} of {people:,} values{first}", is_gap=True))
     return found
 

@@ -204,7 +204,11 @@ def coded(column: nw.Series[Any], missing: Sequence[float] = ()) -> tuple[Int[np
         return np.where(array.is_null().to_numpy(zero_copy_only=False), -1, 0), np.array([None], dtype=object)
     found = pc.dictionary_encode(array)
     codes = found.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
-    values = found.dictionary.to_numpy(zero_copy_only=False)
+    try:
+        values = found.dictionary.to_numpy(zero_copy_only=False)
+    except pa.ArrowException:  # texts that are not UTF-8, which are refused where they are looked at
+        entries = found.dictionary.cast(pa.large_binary()).to_pylist()
+        values = np.array([each.decode(errors="backslashreplace") for each in entries], dtype=object)
     if missing and values.dtype.kind in "iuf":
         codes = np.where(np.append(np.isin(values, missing), False)[codes], -1, codes)
     elif values.dtype == object:
