@@ -10,6 +10,7 @@ FLOORS = {  # of the public names, in the order of the page
     "adversary": "The adversary",
     "integrals": "The posterior of a missing record",
     "disclosure": "What it means for each person: risk, budget, guarantee",
+    "other_tools": "Rows of other tools",
     "utility": "Is the synthetic data any good?",
     "reports": "Risk and reports: what a board reads",
     "support": "Errors",

@@ -35,7 +35,7 @@ def test_risk_report_and_budget_say_the_same(place, allbutone, monkeypatch, few_
     release, records = abo.load_release(place / "r"), Records.of(place / "table.csv")
     found = abo.risk(records, release, rng=np.random.default_rng(0))
     columns = {name: found[name].to_numpy() for name in found.column_names}
-    verdict = verdict_of(columns, Rule())
+    verdict = verdict_of(columns, Rule(), schema=records.schema)
     assert 8 in verdict.rows
 
     assessed = assess(records, release)
