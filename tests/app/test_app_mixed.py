@@ -171,7 +171,7 @@ def test_a_release_is_that_of_the_package_and_tells_whose_category_is_found_out(
     assert verdict.headline in said
     assert words(verdict.how_sure) in said
     assert words(verdict.membership)[1:] in said  # in a sentence there
-    report, public = (asked(f"release/{name}.html", drawn=drawn_as, **how) for name in ("report", "public"))
+    report, public = (asked(f"decide/{name}.html", drawn=drawn_as, **how) for name in ("report", "public"))
     assert verdict.headline in report
     assert "--table-file table.json" in html.unescape(report)
     assert "II, or more" in words(public)
@@ -239,7 +239,7 @@ def test_columns_that_are_kept_go_out_as_they_are(asked):
 
 def test_a_prior_from_public_knowledge_is_of_the_measurements_that_are_drawn(asked):
     how = {"prior": "public", "columns": ["sex", "age", "bili"], "centre_4": "50", "spread_4": "10"}
-    assert "bili has no centre and spread" in words(asked("mend/standing", **how)["parts"]["standing"])
+    assert "bili: has no centre and spread" in words(asked("mend/standing", **how)["parts"]["standing"])
     kept = asked("mend/standing", keep_1="yes", keep_5="yes", **how)["parts"]["standing"]
     assert "Nothing stands in the way" in words(kept)
     files = drawn(asked, centre_5="1", spread_5="0.5", **how)[2]

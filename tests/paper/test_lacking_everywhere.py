@@ -113,7 +113,7 @@ def test_designs_refuse_what_nobody_can_lack(lacking, words):
 
 
 def test_the_app_opens_a_record_to_one_who_lacks_more(browser):
-    asked = "/data/record?kind=parameters&count=20&row=212"
+    asked = "/budget/record?kind=parameters&count=20&row=212"
     parts = [last_line(browser.ask(f"{asked}&{lacking}")[2]) for lacking in ("", "missing=2", "without=BMI,HT")]
     records = [part["parts"]["record"] for part in parts]
     assert "lacks 2" not in records[0]

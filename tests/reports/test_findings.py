@@ -134,7 +134,9 @@ def test_nothing_that_was_not_tried_is_said_to_pass(plan):
 def test_of_many_columns_a_page_names_the_first():
     doubtful = [Fitness("dose", "not fit", "long right tail", "leave it out")]
     fit = [f"column_{place}" for place in range(1, 41)]
-    said = piece("data_model.html", finding=Finding("Model", True, "Doubtful."), doubtful=doubtful, fit=fit)
+    said = piece(
+        "mend_model.html", finding=Finding("Model", True, "Doubtful."), doubtful=doubtful, fit=fit, classes=None
+    )
     assert "column_20 and 20 more." in said
 
 
