@@ -31,8 +31,11 @@ def test_help_stands_beside_its_word_and_one_at_a_time(tab, served, table):
     opened(tab, f"{served.address}/draw?table={uploaded(tab, served, table)}")
     for name in ("How many", "Rows of each dataset"):
         word = tab.get_by_label(f"Help: {name}", exact=True)
+        word.scroll_into_view_if_needed()
+        tab.wait_for_timeout(300)  # scrolling closes a help
         word.click()
         shown = tab.locator(".help[open] p")
+        shown.wait_for()
         assert shown.count() == 1
         one, other = word.bounding_box(), shown.bounding_box()
         assert abs(other["y"] - one["y"] - one["height"]) < 20

@@ -26,9 +26,10 @@ def test_the_verdict_is_that_of_risk(tab, address, target, count, words):
     found = abo.risk(np.vstack([stage.others, stage.target]), stage.release.first(count))
     assert words in tab.inner_text("#told")
     assert (words != "no value") == found["disclosed"][59].as_py()
-    for place, name in enumerate(stage.columns, 1):
+    shown = ("type 2 diabetes (SD)", "coronary disease (SD)")
+    for title, name in zip(shown, stage.columns, strict=True):
         for prefix, adversary in (("", "lacks the record"), ("rest_known_", "knows the rest")):
-            numbers, verdict = told(tab, f"column {place}", adversary)
+            numbers, verdict = told(tab, title, adversary)
             kinds = ("tolerance", "probability", "baseline")
             expected = [found[f"{prefix}{of}_{name}"][59].as_py() for of in kinds]
             assert numbers == pytest.approx(expected, abs=0.03)

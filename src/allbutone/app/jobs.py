@@ -161,6 +161,8 @@ class JobRunner:
             except Unwanted:
                 return "", 204
             except Exception:  # whatever it is, the page must hear of it, and the terminal all about it
+                if progress.unwanted.is_set():  # nobody waits: the app is being stopped, and its threads end
+                    return "", 204
                 traceback.print_exc()
                 return refusal(InputError("Something went wrong in the app", "the terminal says what")), 500
             finally:
@@ -182,9 +184,10 @@ def _response(result: Result, status: int, headers: dict[str, str] | None = None
 
 async def _lines(task: Job, progress: Progress) -> AsyncIterator[str]:
     try:
-        while not task.done():
+        while not (task.done() or progress.unwanted.is_set()):
             yield progress.to_json()
             await asyncio.wait({task}, timeout=0.25)
-        yield str(task.result()[0])
+        if task.done():
+            yield str(task.result()[0])
     finally:
         progress.unwanted.set()
