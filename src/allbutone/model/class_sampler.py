@@ -64,6 +64,7 @@ class ClassChains:
 
     def __post_init__(self) -> None:
         """Sort the records by what they lack, and draw the first parameters."""
+        self.places: Any
         self.places, self.classes, self.values = (
             each if self.device is None else moved_to(self.device, each)
             for each in (self.model.places(self.records.codes), self.classes, self.values)
