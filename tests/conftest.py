@@ -19,11 +19,13 @@ collect_ignore_glob += [] if os.environ.get("ALLBUTONE_TEST_SPARK") else ["*/tes
 
 # Tests that need a part of the system; `make test` installs it from Debian where it can
 BROWSER_TESTS = (
-    "test_app_data.py",
+    "test_app_access.py",
+    "test_app_budget.py",
+    "test_app_decide.py",
+    "test_app_draw.py",
     "test_app_explore.py",
+    "test_app_mend.py",
     "test_app_mixed.py",
-    "test_app_release.py",
-    "test_app_release_files.py",
     "test_app_screens.py",
     "test_app_studies.py",
     "test_app_uploads.py",
