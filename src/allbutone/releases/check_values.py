@@ -82,10 +82,11 @@ def derived_findings(where: str, data: Values, schema: Schema) -> Iterator[Flaw]
     for each in schema.orders:
         if each.column.order is not None and not each.keeps(natural).all():
             yield Flaw(where, f"{each.column.name!r} is not {each.column.order.in_words} in some rows")
-    for name, expected in schema.derive(natural).items():
+    recorded = {name: data.numbers[:, place] for name, place in places.items()}
+    for name, expected in schema.derive(natural, recorded=recorded).items():
         if name not in places:
             continue
-        found = data.numbers[:, places[name]]
+        found = recorded[name]
         if not np.allclose(found, expected, rtol=1e-9, atol=1e-12, equal_nan=True):
             yield Flaw(where, f"{name!r} is not what its formula says of the other columns")
 
@@ -462,8 +463,11 @@ def _of_prior(
 def _of_declared(column: Column, values: Any) -> Iterator[Flaw]:
     """Find declared limits that are someone's value, and a declared centre or spread that is the table's."""
     for name, extreme in (("low", values.min()), ("high", values.max())):
-        if getattr(column, name) == extreme and _digits_of(extreme) >= LIMIT_DIGITS:
-            problem = f"the limit {name} = {extreme:g} of {column.name!r} is the value of a person in the table"
+        dated = column.calendar is not None and not column.calendar.is_end_of_month(extreme)
+        exact = dated if column.calendar else _digits_of(extreme) >= LIMIT_DIGITS
+        if getattr(column, name) == extreme and exact:
+            shown = column.shown(extreme)
+            problem = f"the limit {name} = {shown} of {column.name!r} is the value of a person in the table"
             yield Flaw(MANIFEST, problem, "declare a limit from public knowledge, and draw the release again")
     told = {"centre": [values.mean(), np.median(values)], "spread": [values.std(), values.std(ddof=1)]}
     for name, statistics in told.items():

@@ -7,6 +7,7 @@ from functools import cache, cached_property
 from itertools import pairwise
 from math import inf, isfinite
 from typing import Any, ClassVar
+from zlib import crc32
 
 import numpy as np
 from jaxtyping import Float
@@ -16,7 +17,7 @@ from allbutone.support.errors import InputError
 from allbutone.support.text import counted
 from allbutone.tables.dates import DATE_KIND, Calendar, calendar_from
 from allbutone.tables.formula import Formula, quoted
-from allbutone.tables.heaps import Heaps, heaps_from
+from allbutone.tables.heaps import Heaps, heaps_from, last_digits
 from allbutone.tables.orders import Order, order_from
 
 # Scales: public, strictly increasing changes of a column's scale, there and back.
@@ -205,7 +206,8 @@ class Column:
     says otherwise. order: other columns of the row that it lies above, below or between; its scale is then that of
     the gap. calendar: of a date, how it is counted and written; it is a measurement in units since an origin.
     event: of a time, to which event it is. gaps: whether values may be missing,
-    which a guarantee must be told beforehand.
+    which a guarantee must be told beforehand. deviation: of a derived number, how far released values lie from its
+    formula: a public standard deviation on its scale.
     """
 
     name: str
@@ -232,6 +234,7 @@ class Column:
     calendar: Calendar | None = None
     event: EventOf | None = None
     gaps: bool = False
+    deviation: float = 0.0
 
     def as_category(self, levels: Sequence[str]) -> "Column":
         """Return the column as a category of these levels, with all that can be said of one."""
@@ -265,11 +268,26 @@ class Column:
             lost = lost | np.isnan(each)
         if self.cut:
             found = np.searchsorted(self.cut, found, side="right").astype(np.float64)
-        elif self.heaps is not None and self.decimals is not None:
-            found = self.heaps.rounded(found, self.heaps.chosen(found), self.decimals)
-        elif self.decimals is not None:
-            found = np.round(found, self.decimals) + 0.0
-        return np.where(lost, np.nan, found)
+        return np.where(lost, np.nan, self._rounded(found))
+
+    def _rounded(self, found: Values) -> Values:
+        """Round computed values as declared."""
+        if self.heaps is not None and self.decimals is not None:
+            return self.heaps.rounded(found, self.heaps.chosen(found), self.decimals)
+        return found if self.decimals is None else np.round(found, self.decimals) + 0.0
+
+    def deviated(self, computed: Values, natural: Float[np.ndarray, "*rows p"]) -> Values:
+        """Return computed values with their deviations, which the row's own released values tell by their digits.
+
+        So what goes out is a function of these alone, and tells nothing besides.
+        """
+        mixed = np.full(computed.shape, crc32(self.name.encode()) / 2.0**32)
+        for place in range(natural.shape[-1]):  # not to the last digit, which a file may lose
+            mixed = last_digits(np.round(np.nan_to_num(natural[..., place]), 9) + mixed)
+        steps = self.deviation * ndtri(np.clip(mixed, 1e-12, 1 - 1e-12))
+        there = ~np.isnan(computed)
+        found = self.scale.to_natural(self.scale.to_model(np.where(there, computed, 1.0)) + steps)
+        return np.where(there, np.clip(self._rounded(found), *self.as_released.bounds), np.nan)
 
     def lying_above(self, other: str) -> "Column":
         """Return the column above another one: the gap on a log scale, instead of its scale and limits."""
@@ -302,7 +320,8 @@ class Column:
         """A derived column as who has a synthetic table sees it: a category, or a measurement."""
         if self.kind != DERIVED:
             return self
-        return replace(self, kind=CATEGORY if self.levels else MEASUREMENT, derived="", cut=())
+        kind = CATEGORY if self.levels else MEASUREMENT
+        return replace(self, kind=kind, derived="", cut=(), scale=Scale(), deviation=0.0)
 
     def releases_like(self, other: "Column") -> bool:
         """Say whether the same draw goes out the same under both; levels that are not declared may be any."""
@@ -496,8 +515,9 @@ def _dated_entries(column: Column, found: dict[str, Any]) -> dict[str, Any]:
     return {"kind": DATE_KIND} | found | calendar.entries()
 
 
+_OTHERWISE = ("name", "heaps", "order", "calendar")  # which a table file says in other words
 _KEYS = (
-    *(entry.name for entry in fields(Column) if entry.name not in ("name", "heaps", "order", "calendar")),
+    *(entry.name for entry in fields(Column) if entry.name not in _OTHERWISE),
     "above", "below", "between", "since", "sum", "step", "step_of", "quantiles", "origin", "precision", "form",
 )  # fmt: skip
 
@@ -530,11 +550,12 @@ def column_from(name: str, given: Any) -> Column:
     if (centre is None) != (spread is None) or (spread is not None and not 0 < spread < inf):
         raise InputError("centre and spread go together, the spread above 0", "give both or none")
     decimals, heaps = heaps_from(given)
-    order, scale = order_from(given, calendar), given.get("scale", "as it is")
+    order, scale, dated = order_from(given, calendar), given.get("scale", "as it is"), calendar is not None
     found = Column(
         name=name,
         kind=kind,
-        scale=Scale.of(scale, low=low, high=high, quantiles=given.get("quantiles"))
+        # half a day, or whatever dates count, beyond both: the first and the last day are possible themselves
+        scale=Scale.of(scale, low=low - 0.5 * dated, high=high + 0.5 * dated, quantiles=given.get("quantiles"))
         if order is None
         else _scale_of_gap(order, given, name, decimals),
         order=order,
@@ -637,13 +658,15 @@ def _said_of(given: Mapping[str, Any], *further: tuple[str, bool]) -> dict[str, 
 
 _OF_DERIVED = (
     "kind", "derived", "cut", "replaces", "levels", "decimals", "step", "step_of", "label", "unit", "why",
-    "tolerance", "missing", "secret", "event",
+    "tolerance", "missing", "secret", "event", "deviation",
 )  # fmt: skip
+_OF_DEVIATION = ("scale", "low", "high")  # which only what deviates from its formula has of its own
 
 
 def _derived_from(name: str, given: Mapping[str, Any]) -> Column:
     """Read a column that is computed from others: a number, a category by a comparison, or groups."""
-    if not_here := [key for key in given if key not in _OF_DERIVED]:
+    own = _OF_DERIVED + (_OF_DEVIATION if given.get("deviation") else ())
+    if not_here := [key for key in given if key not in own]:
         raise InputError(
             f"a derived column has no entry {not_here[0]!r}",
             "leave it out: scale and limits are those of the columns that it is computed from",
@@ -665,14 +688,20 @@ def _derived_from(name: str, given: Mapping[str, Any]) -> Column:
                 f"its formula makes {len(_groups(cut))} groups, and {counted(len(levels), 'level')} are declared",
                 "name as many, that of false, or of the lowest values, first",
             )
-        if any(given.get(key) is not None for key in ("decimals", "step", "step_of", "tolerance", "event")):
-            raise InputError("levels have no decimals, no tolerance and no event", "leave them out")
+        numbers = ("decimals", "step", "step_of", "tolerance", "event", "deviation")
+        if any(given.get(key) is not None for key in numbers):
+            raise InputError("levels have no decimals, no tolerance, no deviation and no event", "leave them out")
     decimals, heaps = heaps_from(given)
     if not (formula.compares or cut) and levels:
         raise InputError("its formula gives a number, which has no levels", 'compare ("nodes > 4"), or cut it')
+    low, high = _number("low", given.get("low", -inf)), _number("high", given.get("high", inf))
     return Column(
         name,
         DERIVED,
+        scale=Scale.of(given.get("scale", "as it is"), low=low, high=high),
+        low=low,
+        high=high,
+        deviation=deviation_from(given.get("deviation", 0.0)),
         decimals=decimals,
         heaps=heaps,
         levels=levels,
@@ -680,6 +709,13 @@ def _derived_from(name: str, given: Mapping[str, Any]) -> Column:
         cut=cut,
         **_said_of(given, ("replaces", False)),
     )
+
+
+def deviation_from(given: Any) -> float:
+    """Read how far values lie from what a formula, or a line, says: a standard deviation, 0 for not at all."""
+    if not 0 <= (size := _number("deviation", given)) < inf:
+        raise InputError(f"a deviation is a number from 0, got {size:g}", "write deviation = 2.5, say")
+    return size
 
 
 def _as_formula(given: Mapping[str, Any]) -> dict[str, Any]:

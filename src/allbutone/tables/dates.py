@@ -99,6 +99,13 @@ class Calendar:
         code = _CODES[self.precision].replace("h", "m")  # 10:00, not 10
         return str(self.stamps(np.array([number]))[0].astype(f"M8[{code}]")).replace("T", " ")
 
+    def is_end_of_month(self, number: float) -> bool:
+        """Say whether a date is the first or the last day of a month, or tells no day: a limit from a calendar."""
+        if self.precision in ("year", "month"):
+            return True
+        day = self.stamps(np.array([number])).astype("M8[D]")[0]
+        return bool(day.astype("M8[M]").astype("M8[D]") == day or (day + 1).astype("M8[M]") != day.astype("M8[M]"))
+
     def span(self, units: float) -> str:
         """Return a length of time in words: "30 days"."""
         shown = round(units, 1) if units < 9.95 else round(units)
@@ -202,8 +209,6 @@ def proposed_period(stamps: Stamps) -> tuple[str, str] | None:
     step = 10 if np.ptp(years) > MANY_YEARS else 1
     low, high = int(years.min()) // step * step, (int(years.max()) // step + 1) * step
     ends = [np.datetime64(f"{year:04d}-01-01", "s") for year in (low, high)]
-    if there.min() == ends[0]:
-        low, ends[0] = low - step, np.datetime64(f"{low - step:04d}-01-01", "s")
     numbers = (there - ends[0]).astype(np.int64).astype(np.float64)
     width, mean, spread = float((ends[1] - ends[0]).astype(np.int64)), numbers.mean(), numbers.std()
     if not spread or float(ndtr(-mean / spread) + ndtr((mean - width) / spread)) < OUTSIDE:

@@ -56,6 +56,8 @@ def derived_problems(
             quietly = "is not what its formula says in some rows"
             cures = BROKEN[:1] if column.replaces or words.startswith(NO_VALUE) else BROKEN
             problems.append(Problem(column.name, words, cures, quietly=quietly))
+        elif column.deviation:
+            values[column.name] = _recorded(frame[column.name], column).numbers
     return problems
 
 
@@ -130,6 +132,9 @@ def contradictions(frame: nw.DataFrame[Any], schema: Schema, natural: Mapping[st
             words = f"is not {each.column.order.in_words if each.column.order else ''} in {rows_in_words(broken)}"
             found.append(Problem(each.column.name, words, ("correct them",)))
     for column in schema.derived:
+        if column.deviation and column.name in frame.columns:
+            values[column.name] = _recorded(frame[column.name], column).numbers
+            continue
         strict = replace(column, replaces=False)  # in a synthetic table the formula always counts
         if column.name in frame.columns and (words := _contradicted(frame[column.name], strict, values, {})):
             found.append(Problem(column.name, words, ("compute it again",)))
@@ -149,7 +154,7 @@ def _contradicted(
             return look.problem
         found = np.where(look.codes < 0, np.nan, look.codes)
     else:
-        look = look_at_column(recorded, Column(column.name, missing=column.missing), trusted=True)
+        look = _recorded(recorded, column)
         if len(look.numbers) != len(recorded):
             return look.problem
         found = look.numbers
@@ -161,6 +166,11 @@ def _contradicted(
         return f"{NO_VALUE} {rows_in_words(nothing)} ({why})"
     off = (found < low) | (found > high)  # false of what is missing
     return f"is not {column.derived} in {rows_in_words(off)}" if off.any() and not column.replaces else ""
+
+
+def _recorded(recorded: nw.Series[Any], column: Column) -> Look:
+    """Look at the numbers of a derived column as a table has them."""
+    return look_at_column(recorded, Column(column.name, missing=column.missing), trusted=True)
 
 
 def between(column: Column, values: Mapping[str, Numbers], steps: Mapping[str, float]) -> tuple[Numbers, Numbers]:

@@ -23,16 +23,19 @@ from allbutone.tables.admission import (
     several_rows,
     who_repeats,
 )
-from allbutone.tables.column import Column, level_name
+from allbutone.tables.column import Column, Scale, level_name
 from allbutone.tables.derived import derived_problems, order_problems
+from allbutone.tables.formula import Formula
 from allbutone.tables.long_tables import SeenRows, proposed_visits, told_by_visits, widen
 from allbutone.tables.look import MANY_GAPS, Look, draft, left_out_because, look_at, proposed_dates
 from allbutone.tables.names import chosen_frame, names_of, row_names_left_out
 from allbutone.tables.proposals import Proposal, proposed_formulas, proposed_orders
 from allbutone.tables.safe_io import fresh_file
 from allbutone.tables.schema import Schema
+from allbutone.tables.visits import Course
 
 MOST_LEVELS = 8  # that a line shows
+FEW_PEOPLE = 3  # a column at a visit: so few tell little of how visits go together
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,6 +120,8 @@ class Described:
         if look.name in visits.once:
             return f"{words}; stands once: it changes in nobody"
         times = visits.times_of(look.name)
+        if line := visits.course_of(look.name):
+            return f"{words}; along a line from its first to its last visit, {line.deviation:g} beside it"
         return (
             words if times == visits.times else f"{words}; at {listed([level_name(time) for time in times], 12)}"
         )
@@ -202,7 +207,17 @@ def described(
     )
     broken = {problem.column: problem.words for problem in order_problems(drawn, declared)}
     others = broken | _others([look for look in drawn if look.name not in proposed], rows, beside)
+    # what is left out cannot be computed from: then the formula goes, and the column may go, too
+    while lost := [name for name, each in proposed.items() if others.keys() & {*Formula.of(each.formula).columns}]:
+        proposed = {name: each for name, each in proposed.items() if name not in lost}
+        others = broken | _others([look for look in drawn if look.name not in proposed], rows, beside)
     above = {name: other for name, other in above.items() if name not in others and other not in others}
+    if seen is not None:
+        kept = [each for each in drawn if not left_out_because(each, rows)]
+        kept = [each for each in kept if each.name not in {*others, *proposed}]
+        if courses := _courses(kept, seen, declared):  # in which there is no order
+            seen = SeenRows(replace(seen.visits, courses=courses), seen.rows)
+            declared, above = replace(declared, visits=seen.visits), {}
     found = (tuple(looks), rows, declared, others, labels or {}, tuple(unasked), computed, proposed, above, seen)
     return Described(*found)
 
@@ -236,6 +251,22 @@ def _seen(
         raise several_rows(repeats[0][1])
     found = told_by_visits(table, frame.columns)
     return SeenRows.of(frame, found[1]) if found else None
+
+
+def _courses(kept: Sequence[Look], seen: SeenRows, declared: Schema) -> tuple[Course, ...]:
+    """Propose lines for all measurements where people are too few for a column at each visit."""
+    names = {look.name: len(seen.visits.names(look.name)) for look in kept}
+    columns = sum(names[look.name] * max(len(look.levels) - 1, 1) for look in kept)
+    if seen.visits.courses or not seen.visits.may_be_lines or seen.people > FEW_PEOPLE * columns + 1:
+        return ()
+    found = []
+    for look in kept:
+        column = declared.column(look.name)
+        scale = column.scale if declared.declares(look.name) else Scale.of(look.scale)
+        if look.is_category or look.calendar or column.order:
+            continue
+        found.append(seen.course(look.name, scale.to_model(look.numbers)))
+    return tuple(filter(None, found))
 
 
 def _within(look: Look, seen: SeenRows, rows: int) -> Look:

@@ -8,7 +8,7 @@ from typing import Any
 
 import narwhals as nw
 import numpy as np
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 
 from allbutone.support.errors import InputError
 from allbutone.support.text import counted, listed
@@ -18,7 +18,7 @@ from allbutone.tables.column import level_name
 from allbutone.tables.derived import rows_in_words
 from allbutone.tables.names import chosen_frame, frame_at, names_of, split_names
 from allbutone.tables.schema import Schema
-from allbutone.tables.visits import SIGN, Visits, times_from
+from allbutone.tables.visits import SIGN, Course, Visits, times_from
 
 SHOWN = 5  # visits that are named
 
@@ -369,3 +369,24 @@ class SeenRows:
         places = [place for place, time in enumerate(self.visits.times) if time in self.visits.times_of(name)]
         own = np.isin(self.rows.visit, places)
         return float(np.mean(gaps[own])) if own.any() else 1.0
+
+    def course(self, name: str, on_scale: Float[np.ndarray, " rows"]) -> Course | None:
+        """Propose a line for a column, given on its scale, with a deviation that leaves the spreads between.
+
+        The variance at a visit between is that of the line, and the rest the deviation's; coarsely, to one digit.
+        """
+        times = self.visits.times_of(name)
+        if len(times) < 3 or not self.visits.varies(name):
+            return None
+        places = [self.rows.of_visit(self.visits.times.index(time)) for time in times]
+        values = np.column_stack([np.where(at < 0, np.nan, on_scale[at]) for at in places])
+        when = np.array(times, dtype=np.float64)
+        share = (when - when[0]) / (when[-1] - when[0])
+        line = np.outer(values[:, 0], 1 - share) + np.outer(values[:, -1], share)
+        both = np.isfinite(values) & np.isfinite(line)
+        if (both.sum(axis=0) < 2).any():
+            return None
+        spread = [np.var(each[there]) for each, there in zip(values.T, both.T, strict=True)]
+        rest = np.mean([a - np.var(b[there]) for a, b, there in zip(spread, line.T, both.T, strict=True)][1:-1])
+        size = float(np.sqrt(max(rest, 0.01 * np.mean(spread))))
+        return Course(name, (times[0], times[-1]), float(f"{size:.1g}"))

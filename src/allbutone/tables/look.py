@@ -13,7 +13,7 @@ from scipy.special import ndtri
 from allbutone.support.errors import Cure, InputError
 from allbutone.support.text import counted
 from allbutone.tables.categories import encode, match_levels
-from allbutone.tables.column import CATEGORY, LEFT_OUT, MEASUREMENT, Column, Scale, check_levels
+from allbutone.tables.column import CATEGORY, LEFT_OUT, MEASUREMENT, Column, Scale, check_levels, column_from
 from allbutone.tables.date_forms import LOOKS_LIKE, read_dates, reads_as_date, too_coarse
 from allbutone.tables.dates import DATE_KIND, ORIGIN, Calendar, proposed_period, proposed_precision
 from allbutone.tables.heaps import Heaps
@@ -375,14 +375,12 @@ def proposed_dates(frame: nw.DataFrame[Any], declared: Schema) -> list[Column]:
         if declared.declares(name) or not reads_as_date(frame[name]):
             continue
         dates = read_dates(frame[name])
-        column = Column(name, calendar=Calendar(), decimals=0)  # whose look says what is wrong
+        entries: dict[str, Any] = {"kind": DATE_KIND}  # whose look says what is wrong, if anything is
         if not dates.problem:
-            calendar = Calendar(proposed_precision(dates.stamps), ORIGIN, dates.form)
-            column = replace(column, calendar=calendar)
+            entries |= Calendar(proposed_precision(dates.stamps), ORIGIN, dates.form).entries()
             if period := proposed_period(dates.stamps):
-                low, high = (calendar.number(end, "") for end in period)
-                column = replace(column, low=low, high=high, scale=Scale.of("logit", low=low, high=high))
-        found.append(column)
+                entries |= {"low": period[0], "high": period[1], "scale": "logit"}
+        found.append(column_from(name, entries))
     return found
 
 
@@ -515,6 +513,8 @@ _REMARKS = {
     "derived": "proposed: it follows from the others within rounding; strike this line if that is chance",
     "once": "proposed: it changes in nobody; strike this line if it can change",
     "visits": "proposed: it has no value at the others",
+    "course": "proposed: people are few for a column at each visit; the first and the last visit are modelled",
+    "deviation": "of this table, coarsely: replace it by what is known of how far values lie from a line",
     "replaces": "proposed: some rows of this table say otherwise; there the formula counts (no release tells it)",
 }
 _PERIOD = "proposed coarsely: replace it by the first day that there can be, from public knowledge, or strike it"
@@ -554,6 +554,8 @@ _TOP = """\
 #   above, below  = "another column", between = ["low", "high"]: an order that every row keeps; sum = ["a", "b"]
 #   person = "id", visit = "month", visits = [0, 6, 12] above all columns: people have a row for each visit; then
 #   once      = true: does not change within a person     visits    = [0, 12]: measured at these visits alone
+#   course    = "line", or [0, 6, 12], with deviation = 2.5: only these visits are modelled; between them values
+#             lie on straight lines, on the scale, and as far beside them as the deviation says
 #   tolerance how near to a person's value a guess counts as knowing it, in the column's unit
 #   secret    = false: public of people anyway, so that it is never judged whether a release discloses it
 #   known     = true: people outside can know it of somebody. If any column says so, they know just these; if none

@@ -334,7 +334,7 @@ class Records:
         columns = dict(zip(self.columns, natural.T, strict=True))
         columns |= dict(zip(self.categories.columns, self.categories.codes.T, strict=True))
         levels = dict(zip(self.categories.columns, self.categories.levels, strict=True))
-        derived = self.schema.derive(natural)
+        derived = self.schema.derive(natural, synthetic=not len(self.people))
         for column in self.schema.derived:
             if column.has_levels:
                 levels[column.name] = column.levels

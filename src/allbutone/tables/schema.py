@@ -32,7 +32,7 @@ from allbutone.tables.formula import in_order
 from allbutone.tables.heaps import decimals_from
 from allbutone.tables.orders import Ordered, circle_of, lowest_of, order_faults, ordered_columns
 from allbutone.tables.safe_io import parse, read_text
-from allbutone.tables.visits import EXAMPLE, KEYS, Visits, without_visits
+from allbutone.tables.visits import COURSE, EXAMPLE, KEYS, Visits, without_visits
 
 NOTABLE = 0.001  # of a column's released values: below that nobody would notice
 SHOWN = 10  # columns that are named
@@ -169,6 +169,7 @@ class Schema:
             tuple(times) or (before.times if before else ()),
             tuple(dict.fromkeys((*(before.once if before else ()), *once))),
             before.at if before else (),
+            before.courses if before else (),
         )
         return replace(self, visits=found.adding(self.derived))
 
@@ -177,7 +178,7 @@ class Schema:
         if self.visits is None:
             return self
         columns, derived = (self.visits.widened(each) for each in (self.columns, self.derived))
-        return replace(self, columns=columns, derived=derived)
+        return replace(self, columns=columns, derived=(*self.visits.on_lines(self.columns), *derived))
 
     @property
     def file_columns(self) -> tuple[str, ...]:
@@ -192,6 +193,7 @@ class Schema:
             at = [(name, time) for name in self.released_order if (time := self.visits.parts(name)[1]) is not None]
             last = [name for name, time in at if time == at[-1][1]]
             cures = [Cure("use fewer visits, without the last, say", "drop", last), *cures]
+            cures += [Cure(COURSE)] if self.visits.may_be_lines else []
         return tuple(cures)
 
     def told_as(self, name: str) -> str:
@@ -264,11 +266,24 @@ class Schema:
         known = self._by_name | {column.name: column.as_released for column in self.derived}
         return tuple(known[name] for name in self.released_order)
 
-    def derive(self, natural: Float[np.ndarray, "*rows p"]) -> dict[str, Float[np.ndarray, "*rows"]]:
-        """Compute the derived columns of rows in natural units: numbers, or level numbers, NaN where none is."""
+    def derive(
+        self,
+        natural: Float[np.ndarray, "*rows p"],
+        *,
+        synthetic: bool = False,
+        recorded: Mapping[str, Float[np.ndarray, "*rows"]] | None = None,
+    ) -> dict[str, Float[np.ndarray, "*rows"]]:
+        """Compute the derived columns of rows in natural units: numbers, or level numbers, NaN where none is.
+
+        Those of `synthetic` rows lie as far from their formulas as declared, or are there as `recorded`.
+        """
         values = {each.name: each.in_formula(natural[..., place]) for place, each in enumerate(self.measurements)}
         for column in self.derived:
             values[column.name] = column.computed(values)
+            if column.deviation and recorded is not None:
+                values[column.name] = recorded.get(column.name, values[column.name])
+            elif column.deviation and synthetic:
+                values[column.name] = column.deviated(values[column.name], natural)
         return {column.name: values[column.name] for column in self.derived}
 
     @property

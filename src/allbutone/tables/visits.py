@@ -7,7 +7,7 @@ exact as for a table that had one row a person from the start.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import isfinite
+from math import inf, isfinite
 from typing import Any
 
 import numpy as np
@@ -15,13 +15,83 @@ from jaxtyping import Bool, Int
 
 from allbutone.support.errors import InputError
 from allbutone.support.text import listed
-from allbutone.tables.column import CATEGORY, DERIVED, LEFT_OUT, MEASUREMENT, Column, level_name
+from allbutone.tables.column import (
+    CATEGORY,
+    DERIVED,
+    LEFT_OUT,
+    MEASUREMENT,
+    Column,
+    Scale,
+    deviation_from,
+    level_name,
+)
+from allbutone.tables.formula import quoted
 
 Time = float | str
 KEYS = ("person", "visit", "visits")  # of a table file, beside its columns
-OF_COLUMN = ("once", "visits")  # of one column
+OF_COLUMN = ("once", "visits", "course", "deviation")  # of one column; what is computed has a deviation of its own
 EXAMPLE = 'write person = "id", visit = "month" and visits = [0, 6, 12] above the columns'
 SIGN = "@"
+COURSE = (
+    'write course = "line" and deviation = 2.5 (how far values lie from it, from public knowledge) for columns of '
+    "many visits in the table file: then the first and the last visit count"
+)
+
+
+@dataclass(frozen=True)
+class Course:
+    """How a column goes from visit to visit: along straight lines between some visits, and beside them.
+
+    At those visits it is modelled. What goes out at the others is on the line between the two around it, on the
+    column's scale, and as far beside it as the public standard deviation says: a function of what goes out at
+    the modelled visits, so that the attack on these is the attack on all of it.
+    """
+
+    column: str
+    through: tuple[Time, ...]
+    deviation: float
+
+    @classmethod
+    def of_entries(cls, name: str, given: Mapping[str, Any], times: tuple[Time, ...]) -> "Course":
+        """Read course = "line", or the visits between which the lines are, and the deviation."""
+        if any(isinstance(time, str) for time in times):
+            raise InputError(f"{name!r:.60}: lines need visits that are numbers", "name visits by their times")
+        if "course" not in given or "deviation" not in given:
+            raise InputError(f"{name!r:.60}: course and deviation go together", COURSE)
+        through = times[:: len(times) - 1] if given["course"] == "line" else times_from(given["course"])
+        if beyond := [time for time in through if time not in times]:
+            raise InputError(f"{name!r:.60}: its course goes through {beyond[0]!r}, which is none of its visits")
+        if not {times[0], times[-1]} <= set(through) or sorted(map(float, times)) != list(times):
+            raise InputError(
+                f"{name!r:.60}: a course goes from the first to the last visit, by the time",
+                f'write course = "line", or course = [{times[0]}, {times[-1]}]',
+            )
+        return cls(name, tuple(sorted(through, key=float)), deviation_from(given["deviation"]))
+
+    def formula(self, scale: Scale, ends: Mapping[Time, str], time: Time) -> str:
+        """Return what lies on the line at a time: the mean of both ends on the scale, by how far it is to each."""
+        place = next(place for place, each in enumerate(self.through) if float(each) > float(time))
+        before, after = self.through[place - 1], self.through[place]
+        share = (float(time) - float(before)) / (float(after) - float(before))
+        shares, names = (f"{1 - share:.15g}", f"{share:.15g}"), (quoted(ends[before]), quoted(ends[after]))
+        if scale.is_plain:
+            return " + ".join(f"{part} * {name}" for part, name in zip(shares, names, strict=True))
+        if scale.name == "sqrt":
+            inner = " + ".join(f"{part} * {name} ** 0.5" for part, name in zip(shares, names, strict=True))
+            return f"({inner}) ** 2"
+        shift = f" + {scale.shift:g}" if scale.shift else ""
+        inner = " + ".join(f"{part} * log({name}{shift})" for part, name in zip(shares, names, strict=True))
+        return f"exp({inner})" + shift.replace("+", "-")
+
+    def fault(self, column: Column) -> str:
+        """Say why a column cannot go along a line, if it cannot."""
+        if column.kind != MEASUREMENT or column.calendar is not None:
+            return "only a measurement has a course"
+        if column.order is not None or column.known or column.event is not None:
+            return "what has a course has no order, is not known, and is no time to an event"
+        if column.scale.name in ("logit", "quantiles"):
+            return f"a course has no scale {column.scale.name!r}: write log, sqrt or none"
+        return ""
 
 
 @dataclass(frozen=True)
@@ -29,7 +99,7 @@ class Visits:
     """Which column names people, which the visit, and the visits that there are, in order: public knowledge.
 
     once: columns that do not change within a person. at: columns that are not measured at every visit, and when
-    they are.
+    they are. courses: columns that go along lines between some of their visits.
     """
 
     person: str
@@ -37,6 +107,7 @@ class Visits:
     times: tuple[Time, ...]
     once: tuple[str, ...] = ()
     at: tuple[tuple[str, tuple[Time, ...]], ...] = ()
+    courses: tuple[Course, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse visits that are not at least two different numbers, or texts."""
@@ -56,7 +127,7 @@ class Visits:
         """Read the entries of a table file, and what it says of columns; None where it says nothing of visits."""
         said = {str(name): each for name, each in columns.items() if isinstance(each, Mapping)}
         if not any(key in entries for key in KEYS):
-            if named := [name for name, each in said.items() if any(key in each for key in OF_COLUMN)]:
+            if named := [name for name, each in said.items() if len(without_visits(each)) < len(each)]:
                 raise InputError(f"{named[0]!r:.60} tells of visits, and no column names people", EXAMPLE)
             return None
         if not all(isinstance(entries.get(key, "x"), str) for key in KEYS[:2]):
@@ -69,7 +140,15 @@ class Visits:
         at = tuple((name, times_from(each["visits"])) for name, each in said.items() if "visits" in each)
         if both := [name for name, _ in at if name in once]:
             raise InputError(f"{both[0]!r:.60}: what stands once has no visits", "leave one of the two out")
-        return cls(entries["person"], entries["visit"], times_from(entries["visits"]), tuple(once), at)
+        found = cls(entries["person"], entries["visit"], times_from(entries["visits"]), tuple(once), at)
+        lines = {
+            name: each for name, each in said.items()
+            if "course" in each or ("deviation" in each and "deviation" not in without_visits(each))
+        }  # fmt: skip
+        if both := [name for name in lines if not found.varies(name)]:
+            raise InputError(f"{both[0]!r:.60}: what stands once, or at one visit, has no course", "leave it out")
+        courses = (Course.of_entries(name, each, found.times_of(name)) for name, each in lines.items())
+        return replace(found, courses=tuple(courses))
 
     def entries(self) -> dict[str, Any]:
         """Return what a table file says besides its columns."""
@@ -79,7 +158,20 @@ class Visits:
         """Return what a table file says of one column."""
         if name in self.once:
             return {"once": True}
-        return {"visits": list(times)} if (times := dict(self.at).get(name)) else {}
+        found: dict[str, Any] = {"visits": list(times)} if (times := dict(self.at).get(name)) else {}
+        if line := self.course_of(name):
+            whole = line.through == self.times_of(name)[:: len(self.times_of(name)) - 1]
+            found |= {"course": "line" if whole else list(line.through), "deviation": line.deviation}
+        return found
+
+    def course_of(self, name: str) -> Course | None:
+        """Return along which lines a column of the long table goes, if it does."""
+        return next((each for each in self.courses if each.column == name), None)
+
+    @property
+    def may_be_lines(self) -> bool:
+        """Whether there are visits between the first and the last, and columns may go along lines."""
+        return len(self.times) > 2 and not any(isinstance(time, str) for time in self.times)
 
     @property
     def in_words(self) -> str:
@@ -151,8 +243,33 @@ class Visits:
             if column.kind == LEFT_OUT or not self.varies(column.name):
                 found.append(column)
             else:
-                there = ((time, self.name(column.name, time)) for time in self.times_of(column.name))
+                line = self.course_of(column.name)
+                times = line.through if line else self.times_of(column.name)
+                there = ((time, self.name(column.name, time)) for time in times)
                 found += [self._at(column, time) for time, name in there if name not in own]
+        return tuple(found)
+
+    def on_lines(self, columns: Sequence[Column]) -> tuple[Column, ...]:
+        """Return columns at the visits between those that their courses go through: computed from these."""
+        own, found = {column.name: column for column in columns}, list[Column]()
+        for line in self.courses:
+            column = own.get(line.column, Column(line.column))
+            ends = {time: self.name(line.column, time) for time in line.through}
+            for time in self.times_of(line.column):
+                if time in ends or self.name(line.column, time) in own:
+                    continue
+                there = replace(
+                    column,
+                    kind=DERIVED,
+                    derived=line.formula(column.scale, ends, time),
+                    replaces=True,
+                    deviation=line.deviation,
+                    gaps=False,
+                    centre=None,
+                    spread=None,
+                )
+                there = there if line.deviation else replace(there, scale=Scale(), low=-inf, high=inf)
+                found.append(self._at(there, time))
         return tuple(found)
 
     def _at(self, column: Column, time: Time) -> Column:
@@ -179,8 +296,13 @@ class Visits:
             self.adding(derived)
         except InputError as error:
             faults.append(str(error))
+        known = {column.name: column for column in columns}
+        told = ((line.column, line.fault(known.get(line.column, Column(line.column)))) for line in self.courses)
+        faults += [f"{name!r:.60}: {fault}" for name, fault in told if fault]
         for column in columns:
             for end in column.order.columns if column.order is not None else ():
+                if self.course_of(end):
+                    faults.append(f"{column.name!r:.60}: it lies beside {end!r:.60}, which has a course")
                 if self.varies(column.name) and set(self.times_of(column.name)) <= set(self.times_of(end)):
                     continue
                 if self.varies(end):
@@ -263,7 +385,10 @@ def _rows_there(there: Bool[np.ndarray, "n visits"]) -> Bool[np.ndarray, " rows"
 
 def without_visits(given: Any) -> Any:
     """Return the entries of one column without what they say of visits."""
-    return {key: given[key] for key in given if key not in OF_COLUMN} if isinstance(given, Mapping) else given
+    if not isinstance(given, Mapping):
+        return given
+    own = ("deviation",) if "derived" in given else ()
+    return {key: given[key] for key in given if key not in OF_COLUMN or key in own}
 
 
 def times_from(given: Any) -> tuple[Time, ...]:
