@@ -149,3 +149,24 @@ def test_what_cannot_be_a_line_is_refused(change, words):
         Schema.of({"columns": {"time": {"course": "line", "deviation": 1}}})
     with pytest.raises(InputError, match="lines need visits that are numbers"):
         Schema.of(with_lines() | {"visits": ["a", "b", "c"]})
+
+
+def test_one_visit_is_adjusted_by_its_name_and_people_are_counted(rng):
+    long = measured(rng, 40).assign(pain=rng.integers(0, 2, 200).astype(str))
+    schema = Schema.of(with_lines()).adjusted(log=["crp@4"], decimals={"crp@2": 0})
+    wide = schema.widened()
+    assert [wide.column(f"crp@{day}").decimals for day in TIMES] == [2, 2, 0, 2, 2]
+    assert wide.column("crp@2").scale.name == "log"  # as declared for every visit
+    with pytest.raises(InputError, match="lies on a line"):
+        schema.adjusted(decimals={"time@2": 0})
+    with pytest.raises(InputError, match="at none of the visits"):
+        schema.adjusted(log=["crp@3"])
+    found = described(long)
+    counts = long.groupby("pain")["id"].nunique()
+    assert (
+        f"0 ({counts['0']}), 1 ({counts['1']})"
+        in next(each for each in found.lines() if each["column"] == "pain")["what"]
+    )
+    assert any(note.startswith("40 people for ") for note in found.notes)
+    words = wide.plainly("crp@2 and time@0; xcrp@2, <code>--drop crp@2</code> crp@20")
+    assert words == "crp at day 2 and time at day 0; xcrp@2, <code>--drop crp@2</code> crp@20"

@@ -62,11 +62,11 @@ class Drawing:
     force: bool
     device: str = HERE
 
-    def in_words(self, rows: int) -> str:
+    def in_words(self, rows: int, schema: Schema) -> str:
         """Say what was drawn, and where it is."""
         if self.kind is ask.ReleaseKind.parameters:
             return f"{counted(self.datasets, 'parameter draw')} in {self.out}"
-        return f"{counted(self.datasets, 'dataset')} of {counted(rows, 'row')} in {self.out}"
+        return f"{counted(self.datasets, 'dataset')} of {schema.counted(rows)} in {self.out}"
 
     def written(self, record: Recording) -> dict[str, Any]:
         """Return how it is written and recorded."""
@@ -259,15 +259,15 @@ def _release(
         counter = ValueCounter(records.schema)
         first = _stream(synthesizer, drawing, record, counter)
         rows = synthesizer.sizes(1, drawing.rows)[0]
-        _show_dataset(drawing.in_words(rows), synthesizer.mechanism.table(first))
+        _show_dataset(drawing.in_words(rows, synthesizer.mechanism.schema), synthesizer.mechanism.table(first))
         odd = counter.oddities(records) if isinstance(records, Records) else ()
     else:
         release = _draw(synthesizer, drawing, record)
         if release.tables:
-            _show_dataset(drawing.in_words(release.rows[0]), release.tables[0])
+            _show_dataset(drawing.in_words(release.rows[0], release.schema), release.tables[0])
             odd = odd_values(records, release) if isinstance(records, Records) else ()
         else:
-            _show_parameters(drawing.in_words(0), release)
+            _show_parameters(drawing.in_words(0, release.schema), release)
     terminal.say(_assumed(synthesizer.mechanism, given))
     if synthesizer.gaps_in_words:
         terminal.say(synthesizer.gaps_in_words)
@@ -320,13 +320,13 @@ def _show_dataset(what: str, first: Records) -> None:
         there = values[column.name][~np.isnan(values[column.name])]
         if column.has_levels:
             shares = np.bincount(there.astype(int), minlength=len(column.levels)) / max(len(there), 1)
-            lines.append((column.name, "", "", _shares(column.levels, shares)))
+            lines.append((schema.told_as(column.name), "", "", _shares(column.levels, shares)))
         elif len(there):
             shown = terminal.sparkline(there)
             mean, spread = f"{there.mean():.4g}", f"{there.std():.4g}"
             if column.calendar is not None:
                 mean, spread = column.calendar.text(there.mean()), column.calendar.span(there.std())
-            lines.append((column.name, mean, spread, shown))
+            lines.append((schema.told_as(column.name), mean, spread, shown))
     shape = "from lowest to highest" + ", or levels" * any(each.has_levels for each in schema.released_columns)
     headings = ("column", "mean", "SD", shape)
     terminal.show(f"{what}: the first synthetic dataset", headings, lines, words=("column", shape))
@@ -336,7 +336,8 @@ def _show_dataset(what: str, first: Records) -> None:
             f"numbered anew ({visits.person} 1, 2, 3, …)."
         )
     if derived := [f"{column.name} ({column.in_words})" for column in schema.derived]:
-        terminal.say(f"Computed again in every row, and no part of the model: {listed(derived)}.")
+        words = f"Computed again in every row, and no part of the model: {listed(derived)}."
+        terminal.say(schema.plainly(words.replace("`", "") if schema.visits else words))
 
 
 def _show_parameters(what: str, release: Release) -> None:
@@ -394,7 +395,7 @@ def _assumed(mechanism: Mechanism, given: Path | None) -> str:
     if mechanism.covariates:
         what += f"; they depend on {joined(mechanism.covariates)} in straight lines"
     parts += [what, worth, "each dataset from parameters of its own, drawn at random"]
-    return f"Assumed: {'; '.join(parts)}.\n{_public(mechanism)}"
+    return mechanism.schema.plainly(f"Assumed: {'; '.join(parts)}.\n{_public(mechanism)}")
 
 
 def _public(mechanism: Mechanism) -> str:
@@ -450,7 +451,7 @@ def _release_private(
     release = synthesizer.fit(records, schema=schema).sample(datasets=drawing.datasets, rows=drawing.rows)
     record = ledger.recording(records, drawing.out, guarantee=terms_of(release))
     save_release(release, drawing.out, **drawing.written(record))
-    _show_dataset(drawing.in_words(release.rows[0]), release.tables[0])
+    _show_dataset(drawing.in_words(release.rows[0], release.schema), release.tables[0])
     _show_guarantee(release)
     ledger.show_recorded(drawing.out)
     _show_next(context, source.table, drawing.out, drop=None)

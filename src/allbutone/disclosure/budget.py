@@ -151,9 +151,9 @@ class Budget(ShowsItself):
     @property
     def what(self) -> str:
         """The things that are counted: datasets of so many rows, or parameter draws."""
-        return (
-            "parameter draws" if self.rows_of_each is None else f"datasets of {counted(self.rows_of_each, 'row')}"
-        )
+        if self.rows_of_each is None:
+            return "parameter draws"
+        return f"datasets of {self.case.records.schema.counted(self.rows_of_each)}"
 
     @property
     def limiting_record(self) -> str:
@@ -595,7 +595,9 @@ def changes_of(case: Case, place: int, column: str, others: Sequence[int]) -> It
     if rows is not None:
         sizes = {max(1, rows // part) for part in SMALLER} | ({2 * rows} if case.is_plain else set())
         for size in sorted(sizes - {rows}, reverse=not case.is_plain):
-            yield Alternative(f"datasets of {size:,} rows", 0, rows=size, case=replace(case, rows=size))
+            yield Alternative(
+                f"datasets of {records.schema.counted(size)}", 0, rows=size, case=replace(case, rows=size)
+            )
     fewest = records.values.shape[1] + 2 if case.mechanism.require_prior().is_flat else 3
     for places in dict.fromkeys(((place,), tuple(sorted({place, *others})))):
         if len(records.rows) - len(places) >= fewest:
@@ -660,7 +662,8 @@ def _mechanism(records: Any, prior: AnyPrior | None, how: dict[str, Any]) -> Mec
     people = len(records) if isinstance(records, LazyRecords) else len(records.values)
     if normal.is_flat and people < len(records.columns) + 2:
         raise InputError(
-            f"{people} rows are too few for {counted(len(records.columns), 'column')} without a prior",
+            f"{records.schema.counted(people)} are too few for {counted(len(records.columns), 'column')} "
+            "without a prior",
             "give a prior from public knowledge",
             *records.schema.fewer_columns,
         )

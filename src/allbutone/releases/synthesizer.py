@@ -164,8 +164,8 @@ class Synthesizer(ShowsItself):
         # the flat prior would leave an adversary, who has one record less, without a posterior
         if normal.is_flat and people <= columns + 1:
             raise InputError(
-                f"{people} rows are too few for {counted(columns, 'measurement')} without a prior: at least "
-                f"{columns + 2} are needed",
+                f"{records.schema.counted(people)} are too few for {counted(columns, 'measurement')} "
+                f"without a prior: at least {columns + 2} are needed",
                 Cure("give a prior from public knowledge", "prior"),
                 *records.schema.fewer_columns,
             )

@@ -111,7 +111,8 @@ def released_words(case: Assessment | GuaranteedCase) -> str:
     sizes = sorted(set(release.rows))
     rows = " to ".join(f"{size:,}" for size in dict.fromkeys(sizes[:1] + sizes[-1:]))
     many = counted(release.count, "synthetic dataset" if release.tables else "draw")
-    what = f"{many} of {rows} row{'s' * (rows != '1')}" if release.tables else f"{many} of the model’s parameters"
+    noun = f"row{'s' * (rows != '1')}" if release.schema.visits is None else "people"
+    what = f"{many} of {rows} {noun}" if release.tables else f"{many} of the model’s parameters"
     names = release.released_order
     guaranteed = " with a guarantee" * (release.noisy is not None)
     return f"{what}, {counted(len(names), 'column')} ({listed(names, NAMED)}), made{guaranteed}"

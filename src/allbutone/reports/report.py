@@ -170,6 +170,7 @@ def _page(template: str, release: Release, figures: dict[str, go.Figure], **cont
         figures=parts,
         count=release.count,
         rows=" to ".join(f"{size:,}" for size in dict.fromkeys(sizes[:1] + sizes[-1:])),
+        of_people=release.schema.visits is not None,
         prior=release.prior,
         columns=release.released_order,
         modelled=mechanism.measurements,
@@ -180,7 +181,7 @@ def _page(template: str, release: Release, figures: dict[str, go.Figure], **cont
         guarantee=None if release.noisy is None else _guaranteed(release.noisy),
     )
     words = used_words(page.render(**filled, **content, words=()))
-    return page.render(**filled, **content, words=words)
+    return release.schema.plainly(page.render(**filled, **content, words=words))
 
 
 def used_words(page: str) -> list[str]:

@@ -12,6 +12,11 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}" + "s" * (count != 1)
 
 
+def people(count: int) -> str:
+    """Return 1 person, 3 people."""
+    return f"{count:,} {'person' if count == 1 else 'people'}"
+
+
 def listed(names: Sequence[str], most: int = 20) -> str:
     """Return names between commas; of very many, the first."""
     return ", ".join(names[:most]) + (f" and {len(names) - most:,} more" if len(names) > most else "")

@@ -280,7 +280,7 @@ def notes_of(
     scores = {column.name for column in declared.columns if column.decimals is not None and column.decimals <= 0}
     cautions = doubts_of([look for look in looks if look.name not in scores])
     about = _about_schema(declared, in_table, [look.name for look in looks])
-    notes = [*about, *lost, levels_in_words(looks), *cautions, few_rows(rows, len(looks))]
+    notes = [*about, *lost, levels_in_words(looks), *cautions, few_rows(rows, len(looks), declared)]
     return tuple(filter(None, notes)), tuple(cautions)
 
 
@@ -322,13 +322,14 @@ def doubts_of(looks: Sequence[Look]) -> list[str]:
     return [f"{', '.join(names)}: {doubt}" for doubt, names in about.items()]
 
 
-def few_rows(rows: int, columns: int) -> str:
+def few_rows(rows: int, columns: int, schema: Schema) -> str:
     """Warn of a table with fewer than ten rows a column, in words; nothing to say otherwise."""
     if rows >= ROW_SHARE * columns:
         return ""
+    of, fewer = ("rows", "Fewer columns") if schema.visits is None else ("people", "Fewer visits or columns")
     return (
-        f"{counted(rows, 'row')} for {counted(columns, 'column')} are few: with fewer than {ROW_SHARE} rows a "
-        "column relations between columns are known badly, and single records stand out. Fewer columns would help."
+        f"{schema.counted(rows)} for {counted(columns, 'column')} are few: with fewer than {ROW_SHARE} {of} a "
+        f"column relations between columns are known badly, and single records stand out. {fewer} would help."
     )
 
 

@@ -1,6 +1,6 @@
 """A table in words, before anything is done with it: what each column is, and what will be done with it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -8,6 +8,7 @@ from typing import Any
 
 import narwhals as nw
 import numpy as np
+from jaxtyping import Int
 
 from allbutone.support.errors import InputError
 from allbutone.support.text import counted, listed
@@ -23,13 +24,13 @@ from allbutone.tables.admission import (
     several_rows,
     who_repeats,
 )
-from allbutone.tables.column import Column, Scale, level_name
+from allbutone.tables.column import Column, EventOf, Scale, level_name
 from allbutone.tables.derived import derived_problems, order_problems
 from allbutone.tables.formula import Formula
 from allbutone.tables.long_tables import SeenRows, proposed_visits, told_by_visits, widen
 from allbutone.tables.look import MANY_GAPS, Look, draft, left_out_because, look_at, proposed_dates
 from allbutone.tables.names import chosen_frame, names_of, row_names_left_out
-from allbutone.tables.proposals import Proposal, proposed_formulas, proposed_orders
+from allbutone.tables.proposals import Proposal, proposed_event, proposed_formulas, proposed_orders
 from allbutone.tables.safe_io import fresh_file
 from allbutone.tables.schema import Schema
 from allbutone.tables.visits import Course
@@ -47,6 +48,7 @@ class Described:
     computed: of columns that others determine, as declared, by which formula, and whether rows contradict it;
     proposed: of columns of which nothing is declared, what they seem to be computed by, and
     above: above which other they lie in every row. seen: where people have several rows, which these are.
+    event: which column seems to be the time to which event.
     """
 
     looks: tuple[Look, ...]
@@ -59,6 +61,7 @@ class Described:
     proposed: Mapping[str, Proposal] = field(default_factory=dict)
     above: Mapping[str, str] = field(default_factory=dict)
     seen: SeenRows | None = None
+    event: tuple[str, EventOf] | None = None
 
     @cached_property
     def kept(self) -> list[Look]:
@@ -94,7 +97,7 @@ class Described:
     @property
     def notes(self) -> tuple[str, ...]:
         """What a holder should know beside that."""
-        few = few_rows(*self._size) if self.kept else ""
+        few = few_rows(*self._size, self.schema) if self.kept else ""
         found = (*self.unasked, *doubts_of(self.kept), levels_in_words(self.kept), few)
         return tuple(filter(None, found))
 
@@ -140,20 +143,32 @@ class Described:
             return f"kept; in every row it is above {above}: that order is proposed"
         parts = [f"the scale {look.scale}"] if look.scale != "as it is" else []
         parts += [look.heaps.in_words] if look.heaps and not look.is_category else []
+        if self.event and self.event[0] == look.name:
+            parts.append(f"the time to {self.event[1].of} = {self.event[1].level}")
         kept = f"kept; {' and '.join(parts)} {'are' if len(parts) > 1 else 'is'} proposed" if parts else "kept"
         if look.is_category:
-            counts = np.bincount(look.codes[look.codes >= 0], minlength=len(look.levels))
+            counts = self._people_of(look)
             levels = [f"{level} ({count:,})" for level, count in zip(look.levels, counts, strict=True)]
             kept = f"kept as a category: {listed(levels, MOST_LEVELS)}"
         elif words := self.schema.column(look.name).in_words:
             kept = f"kept, {words}"
         return kept + ("; rows without it go, or are imputed" if look.missing else "")
 
+    def _people_of(self, look: Look) -> Int[np.ndarray, " levels"]:
+        """Return how many people have each level of a category, at any visit."""
+        there, codes = look.codes >= 0, look.codes
+        if self.seen is not None:
+            there &= self.seen.rows.person >= 0
+            pairs = np.unique(np.column_stack([self.seen.rows.person[there], codes[there]]), axis=0)
+            return np.bincount(pairs[:, 1], minlength=len(look.levels))
+        return np.bincount(codes[there], minlength=len(look.levels))
+
     def write(self, path: Path, *, force: bool = False) -> None:
         """Write a draft of a table file."""
         with fresh_file(path, force=force) as work:
             text = draft(
                 self.looks, self.rows, dict(self.others), self.schema, self.labels, self.proposed, self.above,
+                self.event,
             )  # fmt: skip
             work.write_text(text, encoding="utf-8")
 
@@ -196,6 +211,10 @@ def described(
     silent = {look.name for look in drawn if not own.declares(look.name)}
     numbers = {look.name: rounded[look.name].in_formula(look.numbers) for look in drawn if look.name in rounded}
     proposed = {name: each for name, each in proposed_formulas(numbers, rounded).items() if name in silent}
+    below = {name for each in proposed.values() for name in each.divides_by if name in silent}
+    looks, drawn = (
+        [_kept_from_zero(look) if look.name in below else look for look in each] for each in (looks, drawn)
+    )
     free = {name: each for name, each in numbers.items() if name not in proposed and name in silent}
     above = proposed_orders(free, rounded)
     beside = replace(
@@ -219,7 +238,14 @@ def described(
             seen = SeenRows(replace(seen.visits, courses=courses), seen.rows)
             declared, above = replace(declared, visits=seen.visits), {}
     found = (tuple(looks), rows, declared, others, labels or {}, tuple(unasked), computed, proposed, above, seen)
-    return Described(*found)
+    return Described(*found, None if seen else _event(Described(*found), silent))
+
+
+def _event(found: Described, silent: Container[str]) -> tuple[str, EventOf] | None:
+    """Propose a time to an event among the columns that are kept, of which nothing is declared."""
+    kept = [look for look in found.kept if look.name not in found.proposed]
+    times = [look.name for look in kept if look.positive and look.name in silent and not look.is_category]
+    return proposed_event(times, {look.name: look.levels for look in kept if look.is_category})
 
 
 def _seen(
@@ -277,6 +303,12 @@ def _within(look: Look, seen: SeenRows, rows: int) -> Look:
         )
     gaps = look.gaps if look.usable else np.zeros(0, dtype=bool)
     return replace(look, missing=round(seen.share_missing(look.name, gaps) * rows)) if len(gaps) == rows else look
+
+
+def _kept_from_zero(look: Look) -> Look:
+    """Return a column that a formula divides by on a scale on which none that is drawn comes near 0."""
+    plain = look.scale == "as it is" and look.heaps is None and bool(np.all(look.numbers[~look.gaps] > 0))
+    return replace(look, scale="log") if plain else look
 
 
 def _rounded(looks: Sequence[Look], rows: int, declared: Schema) -> dict[str, Column]:

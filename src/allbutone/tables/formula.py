@@ -71,7 +71,7 @@ class Formula:
     @cached_property
     def columns(self) -> tuple[str, ...]:
         """The columns that it needs, each once, in the order in which they stand."""
-        return tuple(dict.fromkeys(_names(self.root)))
+        return tuple(dict.fromkeys(names_in(self.root)))
 
     @property
     def compares(self) -> bool:
@@ -98,8 +98,9 @@ class Formula:
         return np.broadcast_to(found, np.broadcast_shapes(*(each.shape for each in values.values()), found.shape))
 
 
-def _names(node: Node) -> list[str]:
-    return [node.name] if node.what == "column" else [name for part in node.parts for name in _names(part)]
+def names_in(node: Node) -> list[str]:
+    """Return the columns that a part of a formula names."""
+    return [node.name] if node.what == "column" else [name for part in node.parts for name in names_in(part)]
 
 
 def _walked(node: Node, values: Mapping[str, np.ndarray]) -> np.ndarray:

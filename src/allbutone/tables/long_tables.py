@@ -126,8 +126,8 @@ class _Rows:
         first = self.visits.times[-1]
         return (
             f"Each person is one record: {counted(len(self.person), 'row')} of {len(self.people):,} people at the "
-            f"visits {self.visits.in_words}. What is told of rows is told of people, and "
-            f"{self.visits.name('x', first)} is the column x at {self.visits.visit} {level_name(first)}."
+            f"visits {self.visits.in_words}. Options and files of results write {self.visits.name('x', first)} "
+            f"for the column x at {self.visits.visit} {level_name(first)}."
         )
 
     def of_visit(self, place: int) -> Int[np.ndarray, " people"]:

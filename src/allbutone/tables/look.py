@@ -13,7 +13,16 @@ from scipy.special import ndtri
 from allbutone.support.errors import Cure, InputError
 from allbutone.support.text import counted
 from allbutone.tables.categories import encode, match_levels
-from allbutone.tables.column import CATEGORY, LEFT_OUT, MEASUREMENT, Column, Scale, check_levels, column_from
+from allbutone.tables.column import (
+    CATEGORY,
+    LEFT_OUT,
+    MEASUREMENT,
+    Column,
+    EventOf,
+    Scale,
+    check_levels,
+    column_from,
+)
 from allbutone.tables.date_forms import LOOKS_LIKE, read_dates, reads_as_date, too_coarse
 from allbutone.tables.dates import DATE_KIND, ORIGIN, Calendar, proposed_period, proposed_precision
 from allbutone.tables.heaps import Heaps
@@ -513,6 +522,7 @@ _REMARKS = {
     "derived": "proposed: it follows from the others within rounding; strike this line if that is chance",
     "once": "proposed: it changes in nobody; strike this line if it can change",
     "visits": "proposed: it has no value at the others",
+    "event": "proposed by the names: the report then shows Kaplan-Meier curves; strike this line if it is none",
     "course": "proposed: people are few for a column at each visit; the first and the last visit are modelled",
     "deviation": "of this table, coarsely: replace it by what is known of how far values lie from a line",
     "replaces": "proposed: some rows of this table say otherwise; there the formula counts (no release tells it)",
@@ -574,12 +584,13 @@ def draft(
     labels: Mapping[str, str] | None = None,
     formulas: Mapping[str, Proposal] | None = None,
     orders: Mapping[str, str] | None = None,
+    event: tuple[str, EventOf] | None = None,
 ) -> str:
     """Return the text of a table file for columns that were looked at; `others`: why further ones are left out.
 
     What is `declared` already stays; codes of missing values only where there are some. `labels`: what columns are
     called in words, where their file says so. `formulas`: what columns seem to be computed by. `orders`: above
-    which others they seem to lie in every row.
+    which others they seem to lie in every row. `event`: which is the time to which event.
     """
     visits = declared.visits if declared else None
     parts = [_TOP, _PROPOSED, *([_visits(visits)] if visits else [])]
@@ -618,6 +629,7 @@ def draft(
                 usual = {key: each for key, each in usual.items() if key not in ("scale", "low")} | {
                     "above": above
                 }
+            usual |= {"event": event[1].entries()} if event and event[0] == look.name else {}
             remarks = _remarks(usual | known) | ({"kind": _FEW} if look.kind == "few values" else {})
             parts.append(_column(look.name, usual | known, remarks))
     return "".join(parts)

@@ -3,15 +3,16 @@
 Proposals are shown to the holder alone, who confirms or strikes each from public knowledge.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import permutations
 
 import numpy as np
 from jaxtyping import Float
 
-from allbutone.tables.column import DERIVED, Column
-from allbutone.tables.formula import quoted
+from allbutone.tables.column import DERIVED, Column, EventOf
+from allbutone.tables.formula import Formula, Node, names_in, quoted
 from allbutone.tables.heaps import Heaps
 
 ENOUGH = 30  # values from which a habit of recording can be told
@@ -78,6 +79,35 @@ def _are_logarithms(there: Values, decimals: int) -> bool:
     whole = np.exp(there)
     reach = whole * 0.51 * 10.0**-decimals + 1e-9
     return bool(np.mean(reach) < 0.1 and np.all(np.abs(whole - np.round(whole)) <= reach))
+
+
+# Times to an event, with the column that says whether it happened.
+
+
+_TIME = re.compile(
+    r"(.*[_\W])?(time|days?|weeks?|months?|years?|surv(ival)?|follow_?up|futime|duration|tte|os|pfs|dfs|rfs)"
+    r"([_\W]*(to|until|of|in|days?|weeks?|months?|years?|event|death)?)*|survtime|ttime"
+)
+_STATUS = re.compile(
+    r"(.*[_\W])?(status|event|dead|death|died|deceased|fustat|relapsed?|failed|failure)([_\W]*\d)?"
+)
+_GROUP = re.compile(r"(.*[_\W])?(arm|rx|trt|treat(ed|ment)?|group|therapy)")
+
+
+def proposed_event(times: Iterable[str], levels: Mapping[str, tuple[str, ...]]) -> tuple[str, EventOf] | None:
+    """Propose which column is the time to which event, where one of each is named so; and the arms, if some are.
+
+    Of two levels that which says so in words, or is the higher number, is the event.
+    """
+    named = [name for name in times if _TIME.fullmatch(name.lower())]
+    told = [name for name, each in levels.items() if len(each) == 2 and _STATUS.fullmatch(name.lower())]
+    if len(named) != 1 or len(told) != 1:
+        return None
+    usual = [level for level in levels[told[0]] if level.casefold() in EventOf.USUAL]
+    if all(level.isdigit() for level in levels[told[0]]):
+        usual = [max(levels[told[0]], key=int)]
+    arms = [name for name in levels if _GROUP.fullmatch(name.lower())]
+    return (named[0], EventOf(told[0], usual[0], arms[0] if len(arms) == 1 else "")) if len(usual) == 1 else None
 
 
 # Columns that lie above others in every row.
@@ -150,6 +180,16 @@ class Proposal:
 
     formula: str
     always: bool
+
+    @property
+    def divides_by(self) -> set[str]:
+        """The columns that it divides by, which must not come near 0."""
+        return _divisors(Formula.of(self.formula).root)
+
+
+def _divisors(node: Node) -> set[str]:
+    own = {*names_in(node.parts[1])} if node.what == "/" else set()
+    return own.union(*(_divisors(part) for part in node.parts))
 
 
 def proposed_formulas(columns: Mapping[str, Values], rounded: Mapping[str, Column]) -> dict[str, Proposal]:

@@ -5,6 +5,7 @@ is left out, whether it is secret, and whether people outside can know it. It ho
 the confidential table.
 """
 
+import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -17,7 +18,7 @@ import numpy as np
 from jaxtyping import Float
 
 from allbutone.support.errors import Cure, InputError
-from allbutone.support.text import listed, percent
+from allbutone.support.text import counted, listed, people, percent
 from allbutone.tables.column import (
     CATEGORY,
     DERIVED,
@@ -200,6 +201,22 @@ class Schema:
         """Return what a column is called in words: crp at month 6."""
         return name if self.visits is None else self.visits.told(name)
 
+    def plainly(self, text: str) -> str:
+        """Return a text that names columns of records, with their names in words; what is code stays."""
+        if self.visits is None:
+            return text
+        at = [name for name in self.released_order if self.of_file(name) != name]
+        every = "|".join(re.escape(name) for name in sorted(at, key=len, reverse=True))
+        pieces = re.split(r"(<(?:code|pre)\b.*?</(?:code|pre)>)", text, flags=re.DOTALL)
+        # after a ">" as figures write it, too
+        named = re.compile(rf"(?:(?<![\w@])|(?<=\\u003e))(?:{every})(?![\w@])")
+        told = (named.sub(lambda match: self.told_as(match[0]), piece) for piece in pieces[::2])
+        return "".join(part for pair in zip(told, [*pieces[1::2], ""], strict=True) for part in pair)
+
+    def counted(self, records: int) -> str:
+        """Return how many rows these records are, or of how many people, where these have several rows."""
+        return counted(records, "row") if self.visits is None else people(records)
+
     @property
     def rows_each(self) -> int:
         """At most how many rows of a file each record goes out as: one, or one a visit."""
@@ -327,11 +344,16 @@ class Schema:
     def scales_in_words(self) -> str:
         """Where scales are declared, words to go after "normal"; else nothing."""
         declared = [
-            f"{column.name} {column.scale.name}" + (f", {column.order.in_words}" if column.order else "")
+            f"{self.of_file(column.name)} {column.scale.name}"
+            + (f", {self.plainly(column.order.in_words)}" if column.order else "")
             for column in self.columns
             if not column.scale.is_plain
         ]
-        return f" on the scales declared ({', '.join(declared)})" if declared else ""
+        return f" on the scales declared ({', '.join(dict.fromkeys(declared))})" if declared else ""
+
+    def of_file(self, name: str) -> str:
+        """Return the column of a file that holds a column of the records: crp, at all visits."""
+        return name if self.visits is None else self.visits.parts(name)[0]
 
     def to_model(self, values: Float[np.ndarray, "*rows p"]) -> Float[np.ndarray, "*rows p"]:
         """Bring natural values to the scale of the model; the last axis has this schema's measurements."""
@@ -492,13 +514,14 @@ class Schema:
         digits_of, log, positive = dict(decimals or {}), tuple(log), tuple(positive)
         self._require_free({*log, *positive, *digits_of})
         found, codes = {column.name: column for column in self.columns}, tuple(float(code) for code in missing)
+        for name in (*log, *positive, *digits_of):  # of one visit: what is said of the column holds there, too
+            found.setdefault(name, self.visits.at_visit(name, found) if self.visits else Column(name))
         for name in log:
-            found[name] = replace(found.get(name, Column(name)), scale=Scale.of("log"))
+            found[name] = replace(found[name], scale=Scale.of("log"))
         for name in positive:
-            before = found.get(name, Column(name))
-            found[name] = replace(before, low=max(before.low, 0.0))
+            found[name] = replace(found[name], low=max(found[name].low, 0.0))
         for name, digits in digits_of.items():
-            found[name] = replace(found.get(name, Column(name)), decimals=decimals_from(digits), heaps=None)
+            found[name] = replace(found[name], decimals=decimals_from(digits), heaps=None)
         if (log or positive or digits_of) and (faults := order_faults(list(found.values()))):
             raise InputError(f"an order cannot be kept: {faults[0]}", "declare it in the table file")
         every = replace(self, columns=tuple(found.values()), missing=tuple(dict.fromkeys((*self.missing, *codes))))

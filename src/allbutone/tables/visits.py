@@ -272,6 +272,20 @@ class Visits:
                 found.append(self._at(there, time))
         return tuple(found)
 
+    def at_visit(self, name: str, declared: Mapping[str, Column]) -> Column:
+        """Return what is declared of a column of a record; refuse one at no visit, or on a line."""
+        column, time = self.parts(name)
+        if time is None and SIGN in name and name.rpartition(SIGN)[0] in declared:
+            raise InputError(
+                f"{name!r:.60} is at none of the visits",
+                f"these are {self.in_words}: write {self.name('x', self.times[0])}",
+            )
+        line = self.course_of(column)
+        if time is not None and line is not None and time not in line.through:
+            raise InputError(f"{name!r:.60} lies on a line between other visits", f"name {column!r:.60}, for all")
+        before = declared.get(column, Column(column))
+        return before if time is None else self._at(before, time)
+
     def _at(self, column: Column, time: Time) -> Column:
         """Return a column at one visit: what it lies beside or is computed from is that of the same visit."""
 
