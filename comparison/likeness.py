@@ -33,7 +33,6 @@ FROM_R = {
     "birthwt": "subset(MASS::birthwt, select = -low)",
     "melanoma": "MASS::Melanoma",
 }
-FEWER_CLASSES = ("lung",)  # a score of six values is refused with ten, which offers five
 # whole numbers that stand for kinds
 CODED = {
     "colon": ["rx", "sex", "obstruct", "perfor", "adhere", "status", "differ", "extent", "surg", "node4"],
@@ -81,7 +80,7 @@ def drawn(file: Path, model: str, gaps: bool) -> list[pd.DataFrame] | str:
         )
     how = {"missing": "keep"} if gaps else {}
     if model == "classes":
-        how |= {"classes": 5 if file.stem in FEWER_CLASSES else 10}
+        how |= {"classes": 10}
     try:
         synthesizer = abo.Synthesizer(model=model, **how).fit(file, schema=str(draft))
         release = synthesizer.sample(datasets=DATASETS, repeat_key="2338856a0e6a2bb72067d8a11d6270d6")

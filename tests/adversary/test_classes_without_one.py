@@ -46,6 +46,43 @@ def test_without_a_record_a_draw_is_as_if_it_had_never_been_there(table, rng):
         np.testing.assert_allclose(found, expected, rtol=1e-9)
 
 
+def test_a_rounded_record_is_taken_out_as_it_was_in_each_draw(table, rng):
+    rounded = np.round(table.values)
+    records = IncompleteRecords.of(table.codes, rounded, None, rounded - 0.5, rounded + 0.5)
+    model = ClassModel(3, (2, 3), classes=4)
+    draws = draw_classes(ClassChains.start(model, records, rng, 4), 2, most_sweeps=20)
+    assert np.all(np.abs(draws.values - rounded) <= 0.5)
+    opinion = ClassOpinion.of(draws, np.arange(50), 2)
+    points, places = rng.standard_normal((7, 3)), model.places(table.codes[:7])
+    for person in (0, 13, 49):
+        others = np.delete(np.arange(50), person)
+        literal = ClassPosteriors.of(
+            model,
+            draws.classes[:, others],
+            draws.values[:, others],
+            model.places(table.codes[others]),
+            draws.centre,
+            draws.scale,
+        )
+        level = model.places(table.codes[[person]])
+        at_truth = literal.log_density(rounded[[person]], level)[:, 0]
+        np.testing.assert_allclose(opinion.log_at_truth[:, person], at_truth, rtol=1e-9, atol=1e-9)
+        drawn = [literal.log_density(draws.values[draw, [person]], level)[draw, 0] for draw in range(len(draws))]
+        weights = -np.array(drawn) - logsumexp(-np.array(drawn))
+        np.testing.assert_allclose(opinion.log_weights[:, person], weights, rtol=1e-9, atol=1e-9)
+        found = logsumexp(opinion.log_groups(points, places, np.array([person]))[:, :, 0], axis=0)
+        expected = logsumexp(weights[:, None] + literal.log_density(points, places), axis=0)
+        np.testing.assert_allclose(found, expected, rtol=1e-9)
+        moved = rounded[[person]] + 0.3 * np.eye(3)  # one value after the other, as who knows the rest moves it
+        parts = opinion.own_parts(np.array([person]))
+        squared = parts.squared[..., 0, None] + 0.6 * parts.slopes[..., 0, :] + 0.09 * parts.bends[..., 0, :]
+        logs = (parts.log_shares + parts.heights + parts.log_levels.sum(axis=-1))[..., 0, None]
+        logs = logs - parts.exponents[..., 0, None] * np.log1p(parts.ratios[..., 0, None] * squared)
+        np.testing.assert_allclose(
+            logsumexp(logs, axis=1), literal.log_density(moved, np.repeat(level, 3, axis=0)), rtol=1e-9
+        )
+
+
 def test_groups_are_of_chains_and_add_up(table, rng):
     draws = draw_classes(ClassChains.start(ClassModel(3, (2, 3), classes=3), table, rng, 4), 3, most_sweeps=20)
     points, places, people = table.values[:5], draws.model.places(table.codes[:5]), np.arange(3)
@@ -60,12 +97,15 @@ def test_groups_are_of_chains_and_add_up(table, rng):
     np.testing.assert_allclose(first.effective_draws, 1 / np.sum(weights**2, axis=0))
 
 
-def test_weights_say_what_a_chain_without_the_record_says(rng):
+@pytest.mark.parametrize("half", [0.0, 0.5])
+def test_weights_say_what_a_chain_without_the_record_says(rng, half):
     values = np.concatenate([rng.standard_normal((25, 1)), 6 + rng.standard_normal((15, 1)), [[3.0]]])
+    values = np.round(values) if half else values
+    records = IncompleteRecords.of(None, values, None, values - half, values + half)
     model, none = ClassModel(1, classes=3), np.zeros((5, 0), dtype=int)
     points, person = np.array([[-1.0], [0.5], [3.0], [6.0], [9.0]]), np.array([40])
-    with_it = draw_classes(ClassChains.start(model, IncompleteRecords.of(None, values), rng, 16), 60)
-    without = draw_classes(ClassChains.start(model, IncompleteRecords.of(None, values[:40]), rng, 16), 60)
+    with_it = draw_classes(ClassChains.start(model, records, rng, 16), 60)
+    without = draw_classes(ClassChains.start(model, records.take(np.arange(40)), rng, 16), 60)
     found = np.exp(ClassOpinion.of(with_it, np.arange(41), 16).log_groups(points, none, person))[..., 0]
     mean = found.sum(axis=0)
     left_out = (mean - found) / (

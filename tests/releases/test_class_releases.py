@@ -154,3 +154,22 @@ def test_intervals_by_combine_cover(rng):
         there = dict(zip(line.names, zip(line.low, line.high, strict=True), strict=True))
         hits += [there["a"][0] < truth["slope"] < there["a"][1]]
     assert np.mean(hits) >= 0.93 - 3 * np.sqrt(0.05 * 0.95 / len(hits))
+
+
+@pytest.mark.filterwarnings("ignore:.*few different whole numbers")
+def test_values_that_many_share_do_not_draw_classes_onto_them(rng):
+    """Counts and a score of five values, declared whole: ten classes draw them, beside what they bend."""
+    score = rng.integers(0, 5, 200)
+    level = (score - 2) ** 2 + rng.standard_normal(200)
+    table = pd.DataFrame({"score": score, "count": rng.poisson(0.5 + score), "level": level})
+    unsaid = {name: {"kind": "measurement"} for name in ("score", "count")}
+    with pytest.raises(InputError, match="'score' has 5 different values"):
+        abo.Synthesizer(model="classes", schema={"columns": unsaid}).fit(table)
+    whole = {name: each | {"decimals": 0, "low": 0} for name, each in unsaid.items()}
+    synthesizer = abo.Synthesizer(model="classes", schema={"columns": whole}).fit(table)
+    rows = pd.concat(synthesizer.sample(datasets=4, rng_for_tests=rng).to_frames("pandas"))
+    for name in ("score", "count"):
+        real, drawn = (each[name].value_counts(normalize=True) for each in (table, rows))
+        assert real.sub(drawn, fill_value=0).abs().sum() / 2 < 0.15
+    middle, ends = rows[rows.score == 2].level.mean(), rows[rows.score.isin([0, 4])].level.mean()
+    assert ends - middle > 2  # 4 in the table

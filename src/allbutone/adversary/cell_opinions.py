@@ -93,6 +93,7 @@ class CellOpinion(OutsideOpinion):
             _posteriors(model, [prior.plus(whole)] * groups),
             nobody,
             some.values,
+            some.values[None],
             model.places(some.codes),
             groups,
             _posteriors(model, without),

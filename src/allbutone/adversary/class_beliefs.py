@@ -156,7 +156,8 @@ class ClassAdversary:
             again = each.chains.without(int(each.people[0]), stream)
             draws = draw_classes(again, len(one) // len(again.classes), most_sweeps=AGAIN)
             nobody = np.full((len(draws), 1), UNKNOWN)  # the person is in no class
-            found.append(OutsideOpinion.on(draws, self.records.take([person]), nobody, GROUPS))
+            own = self.records.take([person])
+            found.append(OutsideOpinion.on(draws, own, own.values[None], nobody, GROUPS))
         return ClassBeliefs(tuple(found), tuple(each.power for each in every))
 
     @property

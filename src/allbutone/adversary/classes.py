@@ -1,5 +1,6 @@
 """The attack on tables with classes: what draws of the classes say of a record, without that record's own part."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -25,31 +26,40 @@ class ClassOpinion:
 
         p(x | others, draw) = Σ_c (n_c + α/K)/(n + α)·t_c(x)·Π_levels (n_cl + a)/(n_c + 1)
 
-    `values` and `places` (of levels): what is observed of the people, who all have the same columns. `groups`: as
-    many draws each, by chains.
+    `values` and `places` (of levels): what is observed of the people, who all have the same columns. `drawn`: what
+    the values were in each draw, before they were rounded; of one draw alone where nothing of them is drawn.
+    `groups`: as many draws each, by chains.
     """
 
     posteriors: ClassPosteriors
     classes: Int[np.ndarray, "d n"]
     values: Float[np.ndarray, "n p"]
+    drawn: Float[np.ndarray, "#d n p"]
     places: Int[np.ndarray, "n q"]
     groups: int
 
     @classmethod
     def of(cls, draws: ClassDraws, people: Int[np.ndarray, " n"], groups: int) -> "ClassOpinion":
         """Take draws given a table; `people`: some of its records, which lack the same columns, or none."""
-        return cls.on(draws, draws.records.take(people), draws.classes[:, people], groups)
+        records = draws.records.take(people)
+        drawn = draws.values[:, people] if records.bounded.any() else records.values[None]
+        return cls.on(draws, records, drawn, draws.classes[:, people], groups)
 
     @classmethod
     def on(
-        cls, draws: ClassDraws, records: IncompleteRecords, classes: Int[np.ndarray, "d n"], groups: int
+        cls,
+        draws: ClassDraws,
+        records: IncompleteRecords,
+        drawn: Float[np.ndarray, "#d n p"],
+        classes: Int[np.ndarray, "d n"],
+        groups: int,
     ) -> "ClassOpinion":
         """Take draws, and records of people who lack the same columns, whatever class they are in."""
         (columns,) = np.nonzero(~np.isnan(records.values[0]))
         (categories,) = np.nonzero(records.codes[0] != UNKNOWN)
         posteriors = draws.posteriors.select(columns, categories)
         places = posteriors.model.places(records.codes[:, categories])
-        return cls(posteriors, classes, records.values[:, columns], places, groups)
+        return cls(posteriors, classes, records.values[:, columns], drawn[..., columns], places, groups)
 
     def __len__(self) -> int:
         """Return the number of draws."""
@@ -64,16 +74,27 @@ class ClassOpinion:
     @cached_property
     def log_at_truth(self) -> Float[np.ndarray, "d n"]:
         """The log density of each person's record given the others, by each draw."""
-        draws, n = self.classes.shape
-        step = max(1, NUMBERS_HELD // max(self.posteriors.means.size, self.posteriors.level_weights.size))
-        blocks = [np.arange(at, min(at + step, n)) for at in range(0, n, step)]
-        found = [log_sum_exp(self.own_parts(people).log_at_truth, axis=1) for people in blocks]
-        return np.concatenate(found, axis=1) if found else np.zeros((draws, 0))
+        return self._log_of_own(lambda people: self.own_parts(people))
 
     @cached_property
     def log_weights(self) -> Float[np.ndarray, "d n"]:
-        """What each draw is worth without each person, 1/p(record | others, draw); they add up to 1."""
-        return -self.log_at_truth - log_sum_exp(-self.log_at_truth, axis=0)
+        """What each draw is worth without each person, 1/p(record | others, draw); they add up to 1.
+
+        Of a record known within bounds: at what it was in the draw. As ∫ h(x) dx = 1 for an even h between the
+        bounds, h(x)/p(x | others, draw) takes the record out, whatever x was drawn between them.
+        """
+        at_drawn = self.log_at_truth
+        if len(self.drawn) > 1:
+            at_drawn = self._log_of_own(lambda people: OwnParts.of(self, people, self.drawn[:, people]))
+        return -at_drawn - log_sum_exp(-at_drawn, axis=0)
+
+    def _log_of_own(self, parts: "Callable[[Int[np.ndarray, ' b']], OwnParts]") -> Float[np.ndarray, "d n"]:
+        """Return the log of all classes' parts together, of as many people at a time as memory allows."""
+        draws, n = self.classes.shape
+        step = max(1, NUMBERS_HELD // max(self.posteriors.means.size, self.posteriors.level_weights.size))
+        blocks = [np.arange(at, min(at + step, n)) for at in range(0, n, step)]
+        found = [log_sum_exp(parts(people).log_at_truth, axis=1) for people in blocks]
+        return np.concatenate(found, axis=1) if found else np.zeros((draws, 0))
 
     @cached_property
     def effective_draws(self) -> Float[np.ndarray, " n"]:
@@ -93,7 +114,7 @@ class ClassOpinion:
 
     def own_parts(self, people: Int[np.ndarray, " b"]) -> "OwnParts":
         """Return what each class of each draw says of the people's own records."""
-        return OwnParts.of(self, people)
+        return OwnParts.of(self, people, self.values[None, people])
 
     def log_groups(
         self,
@@ -157,7 +178,8 @@ class ClassOpinion:
 
     def without(self, draw: int, place: int, people: Int[np.ndarray, " b"]) -> "WithoutOwn":
         """Return a class of a draw without each of some of its people in turn."""
-        return WithoutOwn.of(self.posteriors, draw, place, self.values[people], self.places[people])
+        values = self.drawn[draw % len(self.drawn), people]
+        return WithoutOwn.of(self.posteriors, draw, place, values, self.places[people])
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,10 +225,11 @@ class OwnParts:
 
         log t(x) = h − e·log(1 + r·q(x)),   q = q + 2t·gⱼ + t²·Pⱼ   where value j moves by t from the record
 
-    `log_shares`: of the classes; `log_levels`: of the person's own level of each category. Taken out of the own
-    class, with c = κ/(κ−1) and l = 1 − c·q, which is |Λ without|/|Λ|, a record leaves
+    `log_shares`: of the classes; `log_levels`: of the person's own level of each category. In the class's own
+    coordinates v = C⁻¹(x − m), Λ = CCᵀ, taking the record w out leaves, with c = κ/(κ−1), l = 1 − c‖w‖², which is
+    |Λ without|/|Λ|, u = v + w/(κ−1) and a = c·wᵀu/l,
 
-        r = 1/c,   e = ν/2,   q = c²q/l,   g = c·g/l,   P = P + c·g²/l
+        r = 1/c,   e = ν/2,   q = ‖u‖² + a·wᵀu,   g = C⁻ᵀ(u + a·w),   P = P + (c/l)·(C⁻ᵀw)²
     """
 
     log_shares: Float[np.ndarray, "d k b"]
@@ -219,11 +242,17 @@ class OwnParts:
     bends: Float[np.ndarray, "d k b p"]
 
     @classmethod
-    def of(cls, opinion: ClassOpinion, people: Int[np.ndarray, " b"]) -> "OwnParts":
-        """Measure the records of people in every class, and take each out of the own one."""
-        posteriors, values, places = opinion.posteriors, opinion.values[people], opinion.places[people]
-        white = np.moveaxis(posteriors.whiten(values), 0, 2)
-        shape, (b, p) = white.shape[:3], values.shape
+    def of(
+        cls, opinion: ClassOpinion, people: Int[np.ndarray, " b"], values: Float[np.ndarray, "#d b p"]
+    ) -> "OwnParts":
+        """Measure values of people, of all draws or of each, in every class, and take each out of the own one."""
+        posteriors, places, (_, b, p) = opinion.posteriors, opinion.places[people], values.shape
+        if len(values) == 1:
+            white = np.moveaxis(posteriors.whiten(values[0]), 0, 2)
+        else:
+            away = values[:, None] - posteriors.means[:, :, None]
+            white = away @ np.swapaxes(posteriors.halves, -1, -2)
+        shape = white.shape[:3]
 
         def each(numbers: Float[np.ndarray, "d k"]) -> Float[np.ndarray, "d k b"]:
             return np.repeat(numbers[..., None], b, axis=2)
@@ -240,23 +269,37 @@ class OwnParts:
             np.broadcast_to(bends, (*shape, p)).copy(),
         )
         draws, persons = np.nonzero(opinion.classes[:, people] != UNKNOWN)
-        found._take_out(posteriors, draws, opinion.classes[draws, people[persons]], persons, places)
+        own = draws, opinion.classes[draws, people[persons]]
+        drawn = opinion.drawn[draws % len(opinion.drawn), people[persons]]
+        white_drawn = (posteriors.halves[own] @ (drawn - posteriors.means[own])[..., None])[..., 0]
+        found._take_out(posteriors, own, persons, places, white[(*own, persons)], white_drawn)
         return found
 
-    def _take_out(self, posteriors: ClassPosteriors, draws: Any, classes: Any, persons: Any, places: Any) -> None:
-        """Take people out of the classes that they were drawn into, in place."""
-        own, here = (draws, classes), (draws, classes, persons)
+    def _take_out(
+        self,
+        posteriors: ClassPosteriors,
+        own: tuple[Any, Any],
+        persons: Any,
+        places: Any,
+        white: Float[np.ndarray, "m p"],
+        drawn: Float[np.ndarray, "m p"],
+    ) -> None:
+        """Take people out of the classes that they were drawn into, in place; v and w of each."""
+        here, halves = (*own, persons), posteriors.halves[own]
         weight, df, p = posteriors.mean_weights[own], posteriors.dfs[own], self.slopes.shape[-1]
-        more, squared, slopes = weight / (weight - 1), self.squared[here], self.slopes[here]
-        left = 1 - more * squared
+        more = weight / (weight - 1)
+        left = 1 - more * np.sum(drawn**2, axis=1)
         size = half_log_det(posteriors.roots)[own] + 0.5 * np.log(left)
+        moved = white + drawn / (weight - 1)[:, None]
+        along = np.sum(drawn * moved, axis=1)
+        pull = (more / left * along)[:, None]
         shares = posteriors.weights
-        self.log_shares[here] = np.log((shares[own] - 1) / (np.sum(shares, axis=1)[draws] - 1))
+        self.log_shares[here] = np.log((shares[own] - 1) / (np.sum(shares, axis=1)[own[0]] - 1))
         self.heights[here] = log_height(weight - 1, df - 1, size, p)
         self.ratios[here], self.exponents[here] = 1 / more, df / 2
-        self.squared[here] = more**2 * squared / left
-        self.slopes[here] = (more / left)[:, None] * slopes
-        self.bends[here] += (more / left)[:, None] * slopes**2
+        self.squared[here] = np.sum(moved**2, axis=1) + pull[:, 0] * along
+        self.slopes[here] = ((moved + pull * drawn)[:, None] @ halves)[:, 0]
+        self.bends[here] += (more / left)[:, None] * (drawn[:, None] @ halves)[:, 0] ** 2
         levels, totals = posteriors.level_weights[own], posteriors.level_totals[own]
         at = places[persons]
         same = np.take_along_axis(levels, at, axis=1)

@@ -50,7 +50,7 @@ class ClassReleases:
     @cached_property
     def table(self) -> IncompleteRecords:
         """The table as the model sees it."""
-        return self.mechanism.incomplete(self.records)
+        return self.mechanism.seen_by_classes(self.mechanism.incomplete(self.records))
 
     @cached_property
     def sources(self) -> ClassDraws:

@@ -532,6 +532,7 @@ def _class_adversary(question: Question, part: Part, rng: np.random.Generator) -
             raise InputError("beside classes, parameters that were released are not judged")
         exact = [mechanism.incomplete(each) for each in part.release.datasets]
         return CellAdversary.of(mechanism.prior, table, exact, start)
+    table = mechanism.seen_by_classes(table)
     seen, kept = as_seen(mechanism, part.release.datasets, table), mechanism.kept_alone(table)
     device = device_of(question.device)
     return replace(ClassAdversary.of(mechanism.class_model, table, seen, rng, kept, device=device), start=start)
@@ -546,7 +547,7 @@ def as_seen(mechanism: Mechanism, tables: Sequence[Records], table: IncompleteRe
     spread = np.nanvar(table.values, axis=0)
     if len(whole) > whole.shape[1] + 1:
         spread = 1 / np.diagonal(np.linalg.inv(np.atleast_2d(np.cov(whole.T))))
-    return noticed_bounds(datasets, spread)
+    return noticed_bounds(datasets, np.where(table.bounded.any(axis=0), 0.0, spread))  # as in the table itself
 
 
 def _distances_of_guess(

@@ -211,16 +211,17 @@ class ClassChains:
                 np.arange(len(halves))[:, None],
             )
         )
+        away = self.values - means[chains, self.classes]
         for column in np.flatnonzero(bounded.any(axis=0)).tolist():
             (known,) = np.nonzero(bounded[:, column])
             rows = as_array(known, like=self.values)
-            own = self.classes[:, rows]
-            lines, away = precisions[:, :, column][chains, own], self.values[:, rows] - means[chains, own]
-            narrow = lines[..., column]
-            middle = self.values[:, rows, column] - sum_of_products(lines, away, axis=2) / narrow
+            lines = precisions[:, :, column][chains, self.classes[:, rows]]
+            narrow, before = lines[..., column], self.values[:, rows, column]
+            middle = before - sum_of_products(lines, away[:, rows], axis=2) / narrow
             bounds = self.records.low[known, column], self.records.high[known, column]
             drawn = draw_between(to_numpy(middle), to_numpy(narrow) ** -0.5, *bounds, self.rng)
             self.values[:, rows, column] = as_array(drawn, like=self.values)
+            away[:, rows, column] += self.values[:, rows, column] - before
 
     def _draw_hyperparameters(self, full: Bool[np.ndarray, "c k"]) -> None:
         """Draw Λ₀ ~ W(K₊ν₀, M⁻¹) and μ₀ ~ N(M⁻¹Σ_c Σ_c⁻¹μ_c, M⁻¹/κ₀), M = Σ_c Σ_c⁻¹.

@@ -90,19 +90,31 @@ def require_enough_records(records: IncompleteRecords) -> None:
 
 
 def require_values(records: IncompleteRecords, names: Sequence[str], classes: int) -> None:
-    """Refuse measurements with no more values than classes.
+    """Refuse measurements with no more values than classes, unless it is known how they are rounded.
 
     Each class could have one that does not vary, and then nothing holds Λ₀ away from 0.
     """
-    for name, values in zip(names, records.values.T, strict=True):
+    for name, values, bounded in zip(names, records.values.T, records.bounded.T, strict=True):
         different = len(np.unique(values[~np.isnan(values)]))
-        if classes > 1 and different <= classes:
+        if classes > 1 and different <= classes and not bounded.any():
             raise InputError(
                 f"{name!r} has {different} different values, and there may be {classes} classes: within a class "
                 "nothing of it would vary",
-                'declare it a category in a table file (kind = "category")',
+                'declare in a table file how it is rounded (decimals = 0), or a category (kind = "category")',
                 Cure("ask for fewer classes", "classes", max(1, different - 1)),
             )
+
+
+def known_as_rounded(records: IncompleteRecords, model: ClassModel) -> IncompleteRecords:
+    """Return a table within its bounds in columns where many people share a value, and exact in all others.
+
+    A class of n_c people who share a value can shrink onto it: with Λ₀ = ε in that column its likelihood grows as
+    ε^(−(n_c−1)/2), and every class with other values pays ε^(ν₀/2) alone. From some ν₀ people on nothing would
+    hold it back. Somebody whose age is 47 is between 46.5 and 47.5: no class is narrower than what is known.
+    """
+    shared = [np.max(np.unique(each, return_counts=True)[1], initial=0) > model.df for each in records.values.T]
+    low, high = (np.where(shared, each, records.values) for each in (records.low, records.high))
+    return replace(records, low=low, high=high)
 
 
 def refuse_degenerate(error: Exception) -> NoReturn:

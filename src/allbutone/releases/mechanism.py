@@ -8,7 +8,14 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from allbutone.model.classes import ALL_CLASSES, ALL_LEVELS, MEAN_WEIGHT, MOST_CLASSES, ClassModel
+from allbutone.model.classes import (
+    ALL_CLASSES,
+    ALL_LEVELS,
+    MEAN_WEIGHT,
+    MOST_CLASSES,
+    ClassModel,
+    known_as_rounded,
+)
 from allbutone.model.incomplete import IncompleteRecords
 from allbutone.model.location import MAIN_EFFECTS, SEPARATE, LocationModel, MixedRecords
 from allbutone.model.moments import UNKNOWN
@@ -222,6 +229,15 @@ class Mechanism:
                 Cure("do not keep them", "keep", [name for name in self.keep if name not in open_columns]),
             )
         return IncompleteRecords.of(codes, records.values[:, modelled], records.values[:, given])
+
+    def seen_by_classes(self, exact: IncompleteRecords) -> IncompleteRecords:
+        """Return a table as classes see it: in columns where many share a value, rounded as it was declared."""
+        if not self.columns:
+            return exact
+        kept = [name in self.keep for name in self.columns]
+        bounds = self.schema.drawn_between(self.schema.to_natural(exact.values))
+        low, high = (np.where(kept, exact.values, each) for each in bounds)
+        return known_as_rounded(replace(exact, low=low, high=high), self.class_model)
 
     def kept_alone(self, table: IncompleteRecords) -> IncompleteRecords | None:
         """Return what is kept of records, all else missing, as the model sees them; None where nothing is kept."""

@@ -462,7 +462,7 @@ def _fit_classes(records: Records | LazyRecords | SiteMoments, mechanism: Mechan
         raise InputError(
             "classes take the records themselves, and these stay where they are", "read the table as a file"
         )
-    table = mechanism.incomplete(records)
+    table = mechanism.seen_by_classes(mechanism.incomplete(records))
     require_enough_records(table)
     require_values(table, mechanism.modelled, mechanism.classes)
     return _Fit(mechanism, len(table), incomplete=table, kept=mechanism.kept_levels(records))
@@ -541,6 +541,7 @@ def _fit_from(content: dict[str, Any], mechanism: Mechanism) -> _Fit:
         values = np.array(table["values"], dtype=np.float64).reshape(people, len(mechanism.modelled))
         codes = np.array(table["codes"], dtype=np.int64).reshape(people, -1)
         incomplete = IncompleteRecords.of(codes, values, covariates)
+        incomplete = mechanism.seen_by_classes(incomplete) if mechanism.has_classes else incomplete
     return _Fit(mechanism, people, posterior, incomplete, kept, covariates)
 
 

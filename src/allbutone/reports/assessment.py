@@ -256,7 +256,7 @@ def class_fit_of(
     if not mechanism.has_classes and not (doubtful and could):
         return None
     classes = mechanism if mechanism.has_classes else Mechanism(mechanism.schema, None, classes=CLASSES)
-    table = classes.incomplete(records)
+    table = classes.seen_by_classes(classes.incomplete(records))
     try:
         with step("Judging the model with classes", None):
             require_values(table, classes.modelled, classes.classes)
