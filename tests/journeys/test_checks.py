@@ -2,6 +2,7 @@
 
 import ast
 import tomllib
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,12 @@ def test_every_dependency_has_a_lower_bound():
     assert lowest(["dask[dataframe]>=2025.1"]) == ["dask==2025.1"]
     with pytest.raises(SystemExit, match="no lower bound"):
         lowest(["numpy"])
+
+
+def test_the_package_holds_no_file_twice():
+    files = [each for each in (ROOT / "src").rglob("*") if each.is_file() and "__pycache__" not in each.parts]
+    held = Counter(each.read_bytes() for each in files if each.stat().st_size)
+    assert [each for each in files if held[each.read_bytes()] > 1] == []
 
 
 @pytest.mark.parametrize("told", ["GPL-3.0-only", "LGPLv2+", "GNU Affero General Public License", "GPL"])

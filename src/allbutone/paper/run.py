@@ -19,6 +19,7 @@ import pyarrow.parquet
 from allbutone.disclosure.exposure_law import SpikedExposure
 from allbutone.paper import journal as books
 from allbutone.paper.design import Cell, Design, beside
+from allbutone.paper.design_file import SHIPPED as DESIGNS
 from allbutone.paper.design_file import read_design
 from allbutone.paper.journal import JOURNAL, LACKING, Replicates, lock_journal, read_journal, summarize
 from allbutone.paper.simulate import alike, numbers_of, require_for_devices, simulate_cell, simulate_together
@@ -203,7 +204,9 @@ def load_study(folder: Path) -> Study:
     if not (folder / JOURNAL).is_file():
         raise InputError(f"{folder} holds no study", f"make one with: allbutone study paper --out {folder}")
     header, _ = read_journal(folder / JOURNAL)
-    design, device = read_design(folder / DESIGN), header.get("device", HERE)
+    # what the package brings along has its design beside the others, not a second time
+    design = read_design(DESIGNS / "paper.toml" if folder == SHIPPED else folder / DESIGN)
+    device = header.get("device", HERE)
     return _held(StudyRun(design, header["replicates"], header["records"], device), folder)
 
 
