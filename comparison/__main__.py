@@ -87,7 +87,7 @@ def whom_disclosed(key: str, table: PublicTable, work: Path, tools: dict) -> tup
     if not key.endswith("-sdv-normal"):
         return None
     with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", abo.MechanismWarning)
+        warnings.simplefilter("always", abo.Caution)
         found = abo.audit(table.train, pd.read_csv(work / f"{key}.csv"), "plug-in")
     disclosed = int(np.sum(found["disclosed_if_plug_in"]))
     return (-1 if caught and not disclosed else disclosed), len(found)

@@ -1,6 +1,6 @@
 from allbutone.adversary.attack import Attack
 from allbutone.adversary.missing import posterior
-from allbutone.adversary.posterior import PoorSampling, Posterior
+from allbutone.adversary.posterior import Posterior
 from allbutone.adversary.who import Adversary
 from allbutone.disclosure.attack import attack
 from allbutone.disclosure.budget import Budget, budget
@@ -10,8 +10,6 @@ from allbutone.disclosure.rule import Rule
 from allbutone.disclosure.table_loss import privacy
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
-from allbutone.model.prior import PriorScaleWarning
-from allbutone.other_tools.fitted_normal import MechanismWarning
 from allbutone.releases.check import check
 from allbutone.releases.combining import Combined, combine
 from allbutone.releases.folder import load_release, save_release
@@ -24,8 +22,8 @@ from allbutone.reports.findings import Finding
 from allbutone.reports.report import Report, report
 from allbutone.reports.risk import RiskTable, risk
 from allbutone.reports.verdict import Verdict
-from allbutone.support.errors import InputError
-from allbutone.tables.records import Records, TableWarning, demo_cohort
+from allbutone.support.errors import Caution, InputError
+from allbutone.tables.records import Records, demo_cohort
 from allbutone.tables.schema import Schema
 from allbutone.utility.fidelity import Fidelity, fidelity
 from allbutone.utility.normality import check_normality
@@ -38,17 +36,15 @@ __all__ = [
     "Attack",
     "Audit",
     "Budget",
+    "Caution",
     "Combined",
     "Fidelity",
     "Finding",
     "InputError",
     "Ledger",
     "Mechanism",
-    "MechanismWarning",
     "Moments",
-    "PoorSampling",
     "Posterior",
-    "PriorScaleWarning",
     "Records",
     "Release",
     "Report",
@@ -56,7 +52,6 @@ __all__ = [
     "Rule",
     "Schema",
     "Synthesizer",
-    "TableWarning",
     "Verdict",
     "__version__",
     "attack",

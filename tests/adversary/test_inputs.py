@@ -285,7 +285,7 @@ def test_a_posterior_that_is_hard_to_sample_is_drawn_from_with_a_warning(monkeyp
     monkeypatch.setattr(room, "MOST_POINTS", 64)
     monkeypatch.setattr(room.WeightedDraws, "effective_size", 1.5)
     posterior = abo.posterior(TABLE, RELEASE, prior=PRIOR)
-    with pytest.warns(abo.PoorSampling, match="worth 2 independent draws, so some of 10 repeat; ask for fewer"):
+    with pytest.warns(abo.Caution, match="worth 2 independent draws, so some of 10 repeat; ask for fewer"):
         assert posterior.draw(1, 10).shape == (10, 3)
 
 
@@ -330,7 +330,7 @@ def test_impossible_samples_of_missing_records_are_refused(change, message):
 
 
 def test_missing_records_take_seeds_and_names_and_warn_of_few_draws():
-    with pytest.warns(abo.PoorSampling, match="independent ones; raise sweeps, now 2"):
+    with pytest.warns(abo.Caution, match="independent ones; raise sweeps, now 2"):
         one = abo.posterior(
             SHUFFLED,
             RELEASE,
@@ -340,7 +340,7 @@ def test_missing_records_take_seeds_and_names_and_warn_of_few_draws():
             chains=4,
             sweeps=2,
         )
-    with pytest.warns(abo.PoorSampling):
+    with pytest.warns(abo.Caution):
         two = abo.posterior(
             TABLE,
             RELEASE,

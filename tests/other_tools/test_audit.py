@@ -140,7 +140,7 @@ def test_rows_of_a_fit_disclose_everybody_and_rows_of_a_posterior_draw_nobody(rn
     assert np.mean(found["disclosed"]) > 0.9
     release = abo.Synthesizer().fit(values).sample(datasets=1, rows=100_000)
     assert np.sum(abo.risk(values, release, mass=False)["disclosed"]) <= 3
-    with pytest.warns(abo.MechanismWarning, match="another way"):
+    with pytest.warns(abo.Caution, match="another way"):
         abo.audit(values, release.values[0], "plug-in")
 
 

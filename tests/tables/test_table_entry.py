@@ -35,7 +35,7 @@ def test_row_names_are_left_out_and_that_is_said(rng, tmp_path, name):
     np.testing.assert_array_equal(read.values, plain.values)
     assert any("row names" in note for note in read.notes)
     assert not plain.notes
-    with pytest.warns(abo.TableWarning, match="row names"):
+    with pytest.warns(abo.Caution, match="row names"):
         abo.Synthesizer().fit(tmp_path / "t.csv")
 
 
@@ -151,9 +151,9 @@ def test_a_refused_category_names_what_takes_it(rng):
 
 
 def test_codes_do_not_pass_as_measurements_in_silence(rng):
-    with pytest.warns(abo.TableWarning, match="'arm', 'stage': few different whole numbers"):
+    with pytest.warns(abo.Caution, match="'arm', 'stage': few different whole numbers"):
         abo.Synthesizer(model="normal").fit(with_codes(rng), drop="sex")
-    with pytest.warns(abo.TableWarning, match="'stage': few different whole numbers"):
+    with pytest.warns(abo.Caution, match="'stage': few different whole numbers"):
         abo.Synthesizer().fit(with_codes(rng), drop="sex")  # arm has two values and is a category
 
 

@@ -34,7 +34,7 @@ test_that("arguments that would be misread are refused", {
 test_that("warnings of Python are conditions, too", {
   needs_python()
   table <- cbind(row_names = seq_len(60), clinic())
-  expect_warning(synthesize(table), "row names", class = "TableWarning")
+  expect_warning(synthesize(table), "row names", class = "Caution")
 })
 
 test_that("a name with a comma is one name", {

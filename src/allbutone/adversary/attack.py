@@ -95,6 +95,13 @@ class Attack:
     the mode uncertain by more than a thousandth of a posterior standard deviation), "averaged" (a table with gaps:
     over draws of what is missing, and neither `other_mode` nor `covariance` is told) or "not converged".
     `cells`, where there are categories or gaps: a dataframe with what is believed of each combination of levels.
+
+    >>> import allbutone as abo
+    >>> cohort = abo.demo_cohort()
+    >>> release = abo.Synthesizer().fit(cohort).sample(datasets=1)
+    >>> guessed = abo.attack(cohort.values[1:], release)
+    >>> guessed.mode.shape, guessed.covariance.shape
+    ((5,), (5, 5))
     """
 
     mode: Float[Array, "*batch p"]

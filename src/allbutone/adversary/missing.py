@@ -16,7 +16,7 @@ from allbutone.adversary.climb import climb
 from allbutone.adversary.integrate import Estimate, Intervals, integrate
 from allbutone.adversary.log_quadratic import LogQuadratic, stacked
 from allbutone.adversary.modes import Modes, find_modes
-from allbutone.adversary.posterior import PoorSampling, Posterior, Seed
+from allbutone.adversary.posterior import Posterior, Seed
 from allbutone.adversary.proposal import Points, Proposal, values_at
 from allbutone.adversary.who import USUAL, Adversary, Reading, admit
 from allbutone.model.moments import Moments
@@ -26,7 +26,7 @@ from allbutone.releases.folder import AnyRelease
 from allbutone.releases.several import Released, statistics_of
 from allbutone.releases.statistics import JoinedStatistics, ParameterStatistics, Statistics
 from allbutone.support.arrays import half_log_det
-from allbutone.support.errors import Cure, InputError, count_of
+from allbutone.support.errors import Caution, Cure, InputError, count_of
 
 # Gibbs sampling of several missing records, for many tables at once: each in turn, given the others.
 
@@ -302,7 +302,7 @@ def posterior(
     found = sampled_posterior(*given, missing, rng, chains=chains, sweeps=sweeps, warm_up=warm_up)
     if found.effective_size < ENOUGH:
         message = f"the draws are worth {found.effective_size:.0f} independent ones; raise sweeps, now {sweeps}"
-        warnings.warn(message, PoorSampling, stacklevel=2)
+        warnings.warn(message, Caution, stacklevel=2)
     return found
 
 

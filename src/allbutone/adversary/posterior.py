@@ -22,7 +22,7 @@ from allbutone.adversary.log_quadratic import LogQuadratic
 from allbutone.adversary.modes import Modes, find_modes
 from allbutone.adversary.proposal import Points, Proposal, values_at
 from allbutone.support.arrays import real_array
-from allbutone.support.errors import InputError, count_of
+from allbutone.support.errors import Caution, InputError, count_of
 
 Array = Any
 Seed = np.random.Generator | int | None
@@ -30,10 +30,6 @@ Seed = np.random.Generator | int | None
 REPLICATES = 8  # independently scrambled point sets, whose spread is the standard error
 POINTS = 1 << 14  # for a total, or a mass
 MOST_POINTS = 1 << 22  # of an importance sample that is enlarged for the sake of a few draws
-
-
-class PoorSampling(UserWarning):
-    """A sample is worth far fewer independent draws than were asked for."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +65,13 @@ class Posterior(LogQuadratic):
     """A single target's posterior (NumPy arrays, no batch axes).
 
     Candidates and centres hold the unknown features only; `rng` may be a generator or a seed.
+
+    >>> import allbutone as abo
+    >>> cohort = abo.demo_cohort()
+    >>> release = abo.Synthesizer().fit(cohort).sample(datasets=1)
+    >>> believed = abo.posterior(cohort.values[1:], release)
+    >>> believed.log_density_unnormalized(cohort.values[:2]).shape
+    (2,)
     """
 
     def log_density_unnormalized(self, candidates: Any) -> Float[Array, "*points"]:
@@ -148,7 +151,7 @@ class Posterior(LogQuadratic):
         """Draw records: directly where the posterior has a name, else by resampling an importance sample.
 
         The sample is enlarged until it is worth four times the draws asked for, so that few draws repeat; where
-        that takes too many points, `PoorSampling` is warned of.
+        that takes too many points, `Caution` is warned of.
         """
         rng, count = np.random.default_rng(rng), count_of("count", count)
         if self.closed_form is not None:
@@ -160,7 +163,7 @@ class Posterior(LogQuadratic):
             sample = self.importance_sample(rng, size)
         if sample.effective_size < 4 * count:
             message = f"{size} points of this posterior are worth {sample.effective_size:.0f} independent draws"
-            warnings.warn(f"{message}, so some of {count} repeat; ask for fewer", PoorSampling, stacklevel=2)
+            warnings.warn(f"{message}, so some of {count} repeat; ask for fewer", Caution, stacklevel=2)
         return sample.records[rng.choice(len(sample.weights), size=count, p=sample.weights)]
 
     def mass_within(self, centre: Any, radius: float, rng: Seed = 0) -> Estimate:
@@ -183,7 +186,7 @@ class Posterior(LogQuadratic):
         found = self._integrals(Ball(middle[None], np.array([reach])), rng)
         if np.isnan(found.mass[0]):
             message = f"the points of this posterior are worth {found.effective_size[0]:.0f} independent ones"
-            warnings.warn(f"{message}: too few to tell the mass", PoorSampling, stacklevel=2)
+            warnings.warn(f"{message}: too few to tell the mass", Caution, stacklevel=2)
         return Estimate(float(found.mass[0]), float(found.mass_error[0]))
 
     def _integrals(self, ball: Ball | None, rng: Seed) -> Integrals:

@@ -15,7 +15,6 @@ from allbutone.cli import output as terminal
 from allbutone.cli.reading import TableLedger, declared, open_ledger, read, read_content, terms_of
 from allbutone.model.location import SEPARATE
 from allbutone.model.niw import NIW
-from allbutone.model.prior import PriorScaleWarning
 from allbutone.model.sites import SiteMoments
 from allbutone.model.sites import pool as pooled_moments
 from allbutone.releases import sampling
@@ -28,7 +27,7 @@ from allbutone.releases.private_release import ADJACENCY, read_private, refuse_s
 from allbutone.releases.release import MOST_DATASETS, Release
 from allbutone.releases.synthesizer import Synthesizer
 from allbutone.support.devices import HERE, device_of, require_processor
-from allbutone.support.errors import Cure, InputError, count_of
+from allbutone.support.errors import Caution, Cure, InputError, count_of
 from allbutone.support.text import bell_curves, counted, joined, listed, percent
 from allbutone.tables.engines.lazy_records import LazyRecords
 from allbutone.tables.files import TableWriter
@@ -212,7 +211,7 @@ def fit(
 ) -> tuple[Synthesizer, str]:
     """Return the fitted synthesizer and what there is to note about its prior."""
     with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", PriorScaleWarning)
+        warnings.simplefilter("always", Caution)
         synthesizer = Synthesizer(prior, **how).fit(records)
     return synthesizer, "\n".join(str(warning.message) for warning in caught)
 

@@ -46,6 +46,10 @@ class Rule:
     Without the last part a release that moves 0.49 to 0.51 would count as one that found somebody out. Membership
     is disclosed, in the same way, at the probability `membership`, to somebody who gives `membership_odds` to it
     before they see the release.
+
+    >>> import allbutone as abo
+    >>> abo.Rule.of(0.3)
+    Rule(probability=0.3, membership=0.9, membership_odds=1.0)
     """
 
     probability: float = 0.5

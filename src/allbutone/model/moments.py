@@ -44,6 +44,12 @@ class Moments:
     variance would spoil the scatter's tenth digit; with it, nothing is lost.
     `factor` F, FFᵀ = S, comes with records whose columns nearly determine one another, or are more than the
     records: squares need twice the digits that the records themselves do.
+
+    >>> import numpy as np
+    >>> import allbutone as abo
+    >>> two = abo.Moments.of(np.array([[1.0, 5.0], [3.0, 5.0]]))
+    >>> int(two.count), two.mean.tolist(), two.scatter.tolist()
+    (2, [2.0, 5.0], [[2.0, 0.0], [0.0, 0.0]])
     """
 
     count: Scalar

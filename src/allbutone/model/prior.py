@@ -147,10 +147,6 @@ SHOWN = 10  # columns that are named
 MOVED = 0.05  # of a standard deviation, or of a correlation: what the synthetic data should keep
 
 
-class PriorScaleWarning(UserWarning):
-    """The prior is far from the data's scale; are the units the same?"""
-
-
 def prior_conflict(prior: NIW, moments: Moments, columns: Sequence[str]) -> str | None:
     """Question a prior whose centre or spread is out of all proportion to the data's; names columns, no number."""
     if prior.is_flat:

@@ -33,10 +33,6 @@ DIVISORS = ("n", "n-1")
 UNLIKELY = 1e-4  # a chance below which rows are taken not to come from the fit
 
 
-class MechanismWarning(UserWarning):
-    """The released rows are hardly what the assumed mechanism would have drawn."""
-
-
 @contextmanager
 def _computable() -> Iterator[None]:
     """Refuse rows that no fitted normal would have drawn, and of which rounding leaves nothing to compute with."""

@@ -35,6 +35,11 @@ class Combined(ShowsItself):
     `within` is the mean v̄ of the datasets' own variances, `between` the variance b of their estimates (NaN for one
     dataset). `adjusted` says where the rule `between` came out negative and was replaced. `names`: of what was
     estimated, where it has names. `note`: what the interval does not know of, or nothing.
+
+    >>> import allbutone as abo
+    >>> mean = abo.combine([1.2, 0.9, 1.1], [0.04, 0.05, 0.04], people=100, rows=100)
+    >>> bool(mean.low < mean.estimate < mean.high)
+    True
     """
 
     estimate: Float[np.ndarray, "*q"]

@@ -44,6 +44,12 @@ class Mechanism:
     others are drawn given them. missing: what is done with gaps. A table of measurements alone has one cell
     (`Mechanism.of_measurements`). classes: at most how many, where columns are drawn through classes that nobody
     has observed; these have a prior of their own, so that `normal` is None, and no cells.
+
+    >>> import allbutone as abo
+    >>> cohort = abo.demo_cohort()
+    >>> release = abo.Synthesizer().fit(cohort).sample(datasets=1)
+    >>> release.mechanism.normal.p, release.mechanism.missing
+    (5, 'refuse')
     """
 
     schema: Schema

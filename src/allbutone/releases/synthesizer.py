@@ -20,7 +20,6 @@ from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.model.prior import (
     AnyPrior,
-    PriorScaleWarning,
     declared_prior,
     prior_conflict,
     prior_entries,
@@ -48,7 +47,7 @@ from allbutone.releases.release import MOST_DATASETS, Release, dataset_sizes
 from allbutone.releases.sampling import draw_tables, fresh_generator, keyed_generator, new_repeat_key
 from allbutone.releases.several import joined_parameters
 from allbutone.support.devices import HERE, device_of, require_processor
-from allbutone.support.errors import Cure, InputError, count_of, describe_value
+from allbutone.support.errors import Caution, Cure, InputError, count_of, describe_value
 from allbutone.support.parallel import one_thread
 from allbutone.support.text import ShowsItself, counted, listed
 from allbutone.tables.admission import ColumnsError, refusal
@@ -439,7 +438,7 @@ def _fit(records: Records | LazyRecords | SiteMoments, mechanism: Mechanism) -> 
         known = records.values if isinstance(records, Records) else records
         moments = Moments.of(known.total if isinstance(known, SiteMoments) else known)
         if message := prior_conflict(prior, moments, records.columns):
-            warnings.warn(message, PriorScaleWarning, stacklevel=3)
+            warnings.warn(message, Caution, stacklevel=3)
         return _Fit(mechanism, int(moments.count), prior.update(moments))
     model = mechanism.prior
     if not isinstance(records, Records):

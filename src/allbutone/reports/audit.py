@@ -12,7 +12,7 @@ import numpy as np
 from allbutone.disclosure.rule import Rule
 from allbutone.other_tools.assumed import PLUG_IN, UNKNOWN, Assumed, assume, can_be_fitted, checked_mechanism
 from allbutone.other_tools.copies import UNLIKELY, Copies, find_copies
-from allbutone.other_tools.fitted_normal import MechanismWarning, departure, fitted_table
+from allbutone.other_tools.fitted_normal import departure, fitted_table
 from allbutone.other_tools.games import Game, play
 from allbutone.other_tools.grouped import Grouping, grouped
 from allbutone.other_tools.in_words import NO_EVIDENCE, Line, grouping_lines, how_many, lines_of
@@ -20,7 +20,7 @@ from allbutone.other_tools.shadow import ALARMS, Make, Shadow, shadow
 from allbutone.other_tools.side_by_side import SideBySide
 from allbutone.reports.risk import PeopleTable
 from allbutone.reports.verdict import NAMED, Verdict, verdict_of
-from allbutone.support.errors import Cure, InputError
+from allbutone.support.errors import Caution, Cure, InputError
 from allbutone.support.text import chance, counted, joined, listed, number
 from allbutone.tables.files import read_table
 from allbutone.tables.records import Records
@@ -38,6 +38,11 @@ class Audit(PeopleTable):
     `copies`, `groupings`, `games`: what was looked for without knowing how the rows were made. `assumed`: what who
     knows that they were made in one way learns. `shadow`: what running the tool again has told. `asked`: the
     mechanism that was named.
+
+    >>> import allbutone as abo
+    >>> cohort = abo.demo_cohort()
+    >>> abo.audit(cohort, cohort).verdict.standing  # of a copy of the table
+    'against'
     """
 
     records: Records
@@ -242,7 +247,7 @@ def audit(
     so many `rounds` or `minutes`. `known`: columns that the adversary knows of everyone. How the table is read is
     said as to `Records.of`.
 
-    Warns with `MechanismWarning` where the rows do not look as if they were made as assumed.
+    Warns with `Caution` where the rows do not look as if they were made as assumed.
 
     >>> import allbutone as abo
     >>> cohort = abo.demo_cohort()
@@ -267,7 +272,7 @@ def audit(
         shadowed=lambda: None if shadow is None else _shadowed(records, table, shadow, people, rounds, minutes),
     )
     if found.assumed is not None and found.assumed.doubt:
-        warnings.warn(found.assumed.doubt, MechanismWarning, stacklevel=2)
+        warnings.warn(found.assumed.doubt, Caution, stacklevel=2)
     return found
 
 

@@ -44,7 +44,12 @@ DIFFERENCES = (
 
 @dataclass(frozen=True)
 class Finding:
-    """What else to know before a release goes out: does it need attention, is it worth knowing, what it says."""
+    """What else to know before a release goes out: does it need attention, is it worth knowing, what it says.
+
+    >>> import allbutone as abo
+    >>> abo.Finding("means", True, "The averages of 'age' are far off.").heading
+    'needs attention'
+    """
 
     subject: str
     against: bool

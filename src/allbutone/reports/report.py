@@ -349,6 +349,12 @@ class Report(ShowsItself):
     """A page, and what it says: nothing is judged where it was made from the release alone, to go with it.
 
     `page` is its HTML, `path` where it was written, if it was.
+
+    >>> import allbutone as abo
+    >>> cohort = abo.demo_cohort()
+    >>> release = abo.Synthesizer().fit(cohort).sample(datasets=1)
+    >>> abo.report(cohort, release, public=True).headline
+    'Made from the release alone; nothing was judged'
     """
 
     page: str

@@ -86,6 +86,12 @@ class RiskTable(PeopleTable):
     """What a release gives away of each person, a row each, and the verdict on it. Confidential.
 
     `outside`: what is declared that people outside can know of a person. `schema`: what is declared of columns.
+
+    >>> import allbutone as abo
+    >>> cohort = abo.demo_cohort()
+    >>> release = abo.Synthesizer().fit(cohort).sample(datasets=1)
+    >>> abo.risk(cohort, release, mass=False).verdict.people
+    503
     """
 
     rule: Rule

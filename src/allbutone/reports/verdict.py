@@ -198,6 +198,13 @@ class Verdict(ShowsItself):
     not judged. `luck`: where as much as this is more than the budget allows, how often it discloses somebody.
     `outside`: what is declared that people outside can know, if that is. `attempts`: how many releases were drawn
     before it, judged and not given out, where it is not known to be within the budget.
+
+    >>> import allbutone as abo
+    >>> cohort = abo.demo_cohort()
+    >>> release = abo.Synthesizer().fit(cohort).sample(datasets=1)
+    >>> verdict = abo.risk(cohort, release, mass=False).verdict
+    >>> verdict.people, verdict.rule.probability
+    (503, 0.5)
     """
 
     rule: Rule

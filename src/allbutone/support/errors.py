@@ -33,6 +33,13 @@ class InputError(ValueError):
     `problem` says what is wrong in a sentence without a full stop, `where` names the file, column or argument if
     the problem does not, `cures` are the ways out. The message is all of it as Python's users read it; the command
     line and the app word the cures in their own terms (`worded`). Nothing may depend on the text of a message.
+
+    >>> import allbutone as abo
+    >>> try:
+    ...     abo.Synthesizer(model="log-normal")
+    ... except abo.InputError as error:
+    ...     print(error)
+    the model is 'normal', 'general location' or 'classes', got 'log-normal'
     """
 
     def __init__(self, problem: str, *cures: Cure | str, where: str = "") -> None:
@@ -47,6 +54,18 @@ class InputError(ValueError):
         if "\n" in problem:
             return "\n".join([problem, *(f"- {say(cure)}" for cure in self.cures)])
         return "; ".join([problem, *([", or ".join(map(say, self.cures))] if self.cures else [])])
+
+
+class Caution(UserWarning):
+    """A warning: the result stands, but something about the table, the prior, rows or draws should be known.
+
+    >>> import warnings
+    >>> import allbutone as abo
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", abo.Caution)  # stop where there is anything to know
+    ...     abo.Synthesizer().fit(abo.demo_cohort()).sample().columns
+    ('T2D', 'CAD', 'HT', 'BMI', 'HBA1C')
+    """
 
 
 def describe_value(value: object) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from allbutone.support.arrays import real_array
-from allbutone.support.errors import Cure, InputError
+from allbutone.support.errors import Caution, Cure, InputError
 from allbutone.support.text import counted, listed
 from allbutone.tables.admission import (
     GAP_CURES,
@@ -84,10 +84,6 @@ def _row(flags: np.ndarray) -> int:
     return int(np.argmax(flags)) + 1
 
 
-class TableWarning(UserWarning):
-    """Something about a table that was read at once should be known."""
-
-
 @dataclass(frozen=True, eq=False)
 class Records:
     """The confidential table as finite numbers: `values` of shape (n, p), one good name a column.
@@ -101,6 +97,12 @@ class Records:
     categories: the columns that are no measurements, by level number. order: all names in the table's own order.
     left_out: whether rows or columns were left out because of what is in them.
     people: of a long table, what it calls the person of each row that `rows` counts; each is one record.
+
+    >>> import allbutone as abo
+    >>> import pandas as pd
+    >>> people = abo.Records.of(pd.DataFrame({"age": [41.0, 62.5, 57.0], "ldl": [2.9, 3.4, 4.1]}))
+    >>> people.columns, people.values.shape
+    (('age', 'ldl'), (3, 2))
     """
 
     values: Float[np.ndarray, "n p"]
@@ -320,7 +322,7 @@ class Records:
         """Warn of what nobody asked for, where they were read from `table` just now: nobody saw their notes."""
         if table is not self:
             for caution in self.cautions:
-                warnings.warn(caution, TableWarning, stacklevel=3)
+                warnings.warn(caution, Caution, stacklevel=3)
 
     def to_frame(self, backend: Any = None, *, released: bool = False) -> Any:
         """Return the records as a dataframe in the table's order: natural units, levels by name, gaps as null.

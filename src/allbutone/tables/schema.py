@@ -47,6 +47,10 @@ class Schema:
     row and are no part of the model, each after those that it needs. layout: all columns in the order in which
     they go out, where that is known. visits: where people have several rows, which these are; columns are then
     those of the long table, and `widened` those of a person's record.
+
+    >>> import allbutone as abo
+    >>> abo.Schema.of({"columns": {"age": {"low": 0, "high": 120}}}).columns[0].name
+    'age'
     """
 
     columns: tuple[Column, ...] = ()

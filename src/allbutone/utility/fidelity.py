@@ -65,6 +65,12 @@ class Fidelity(ShowsItself):
     Values that are missing for reasons seen in other columns make observed values and whole rows differ from those
     of a right model. `natural`: spreads and extremes in natural units; None of a table that stays in its engine.
     `survival`: of each time to an event that is declared, the curves of real and synthetic rows.
+
+    >>> import allbutone as abo
+    >>> cohort = abo.demo_cohort()
+    >>> release = abo.Synthesizer().fit(cohort).sample(datasets=1)
+    >>> abo.fidelity(cohort, release).columns
+    ('T2D', 'CAD', 'HT', 'BMI', 'HBA1C')
     """
 
     columns: tuple[str, ...]
