@@ -1,7 +1,7 @@
 # Columns: how each kind that R has crosses to Python, and how a synthetic column becomes that kind again.
 #
 # A column crosses as bytes, with what they are: "number" (doubles, NA is a gap), "whole" (integers), "levels" and
-# "text" (numbers of levels, from 1), "date" (days since 1970) or "time" (seconds since 1970).
+# "text" (numbers of levels, from 1), "date" (days since 1970) or "time" (seconds since 1970 by the column's own clock).
 
 DAYS <- "days"
 SECONDS_A_DAY <- 86400
@@ -29,8 +29,8 @@ column_out <- function(x, name, dates) {
   }
   if (inherits(x, "POSIXlt")) x <- as.POSIXct(x)
   if (inherits(x, "POSIXct")) {
-    seconds <- as.numeric(unclass(x))
-    return(if (dates == DAYS) doubles(name, "number", seconds / SECONDS_A_DAY) else doubles(name, "time", seconds))
+    if (dates == DAYS) return(doubles(name, "number", as.numeric(unclass(x)) / SECONDS_A_DAY))
+    return(doubles(name, "time", by_clock(x, "UTC")))
   }
   if (inherits(x, "difftime")) return(doubles(name, "number", as.numeric(unclass(x))))
   if (inherits(x, "integer64")) {
@@ -49,6 +49,19 @@ column_out <- function(x, name, dates) {
   }
   if (is.integer(x)) return(list(name = enc2utf8(name), kind = "whole", bytes = writeBin(as.vector(x), raw(), endian = "little")))
   doubles(name, "number", as.numeric(x))
+}
+
+# Seconds since 1970 at which the clocks of another zone show what they show in that of these times. A day is
+# then the day that R prints. Where clocks skip an hour R may know no such time: then it is an hour later.
+by_clock <- function(x, zone) {
+  at <- as.POSIXlt(x)
+  seconds <- function(hour) {
+    as.numeric(ISOdatetime(at$year + 1900, at$mon + 1, at$mday, hour, at$min, at$sec, tz = zone))
+  }
+  found <- seconds(at$hour)
+  skipped <- is.na(found) & !is.na(as.numeric(as.POSIXct(x)))
+  if (any(skipped)) found[skipped] <- seconds(at$hour + 1)[skipped]
+  found
 }
 
 doubles <- function(name, kind, x) {
@@ -104,7 +117,10 @@ prototype_of <- function(data, dates) {
     if (inherits(x, "haven_labelled")) x <- structure(without_user_missing(x), class = class(x))
     kept <- attributes(x)[c("levels", "class", "tzone", "units", "label", "labels")]
     kind <- if (inherits(x, "POSIXlt")) "double" else typeof(x)
-    if (inherits(x, "POSIXlt")) kept$class <- c("POSIXct", "POSIXt")
+    if (inherits(x, "POSIXlt")) {
+      kept$class <- c("POSIXct", "POSIXt")
+      kept$tzone <- kept$tzone[1]  # after it come the names of its summer and winter time
+    }
     list(kind = kind, attributes = kept[!vapply(kept, is.null, NA)])
   })
   list(columns = columns, tibble = inherits(data, "tbl_df"), dates = dates)
@@ -123,7 +139,7 @@ data_frame <- function(table, prototype = NULL) {
 
 column_in <- function(crossed, like, dates) {
   x <- plain_in(crossed)
-  if (is.null(like)) return(x)
+  if (is.null(like)) return(as_dated(x, crossed$kind))
   kept <- like$attributes
   what <- kept$class
   if (!is.null(kept$labels) && is.factor(x)) {
@@ -133,9 +149,14 @@ column_in <- function(crossed, like, dates) {
   if ("factor" %in% what) {
     return(structure(match(as.character(x), kept$levels), levels = kept$levels, class = what, label = kept$label))
   }
-  if ("POSIXct" %in% what && identical(dates, DAYS)) x <- x * SECONDS_A_DAY
+  if ("POSIXct" %in% what && crossed$kind == "number" && identical(dates, DAYS)) x <- x * SECONDS_A_DAY
+  if ("POSIXct" %in% what && crossed$kind == "time") x <- by_clock(as_dated(x, "time"), c(kept$tzone, "")[1])
   as_kind <- switch(like$kind, integer = as_whole, logical = as_flag, character = as.character, as_number)
   with_attributes(as_kind(x), kept)
+}
+
+as_dated <- function(x, kind) {
+  switch(kind, date = as.Date(x, origin = "1970-01-01"), time = as.POSIXct(x, origin = "1970-01-01", tz = "UTC"), x)
 }
 
 with_attributes <- function(x, kept) {
@@ -152,7 +173,7 @@ as_whole <- function(x) {
 
 # A column as it comes, when nothing is known of what it was.
 plain_in <- function(crossed) {
-  if (crossed$kind %in% c("number", "whole")) {
+  if (crossed$kind %in% c("number", "whole", "date", "time")) {
     x <- readBin(crossed$bytes, "double", length(crossed$bytes) / 8, endian = "little")
     x[is.na(x)] <- NA_real_
     return(if (crossed$kind == "whole") as_whole(x) else x)

@@ -108,8 +108,16 @@ arguments <- function(..., call = sys.call(-1)) {
     stop_input(paste0("`", lost[1], "` holds NA"), list(list(words = "leave it out", code = "", argument = "")),
                call = call)
   }
-  if (is.list(given$schema)) given$schema <- lapply(given$schema, column_entries)
+  if (is.list(given$schema)) given$schema <- schema_entries(given$schema)
   given
+}
+
+# A list by column, or with what a table file of a long table has above its columns, and these in `columns`.
+schema_entries <- function(schema) {
+  if (!is.character(schema[["person"]])) return(lapply(schema, column_entries))
+  schema <- column_entries(schema)
+  if (is.list(schema[["columns"]])) schema$columns <- lapply(schema[["columns"]], column_entries)
+  schema
 }
 
 holds_na <- function(value) {
@@ -118,6 +126,7 @@ holds_na <- function(value) {
 
 # What is declared of a column: entries that are lists in Python stay lists where they hold one value.
 column_entries <- function(entries) {
-  for (name in intersect(c("levels", "missing"), names(entries))) entries[[name]] <- as.list(entries[[name]])
+  for (name in intersect(c("levels", "missing", "visits"), names(entries))) entries[[name]] <- as.list(entries[[name]])
+  if (is.numeric(entries[["course"]])) entries$course <- as.list(entries$course)
   entries
 }

@@ -5,8 +5,10 @@
 #'
 #' Factors, logicals and texts of few levels are categories; factors keep their levels, ordered ones their order.
 #' `NA` is a gap, which is refused unless `missing` or `complete_cases` says what to do about it. Whole numbers stay
-#' whole. Dates are refused, since they name people, unless `dates = "days"` lets them be modelled as days since
-#' 1970. Where all values of a column of haven's have labels it is a category, and comes back as it came.
+#' whole. Dates name people, so they are refused unless `schema` declares them, such as `list(seen = list(kind =
+#' "date"))`, or `dates = "days"` lets all be modelled as days since 1970. Where all values of a column of haven's
+#' have labels it is a category, and comes back as it came. A table with a row for each visit of each person goes in
+#' and comes out as such where `schema` tells the visits.
 #' Nothing that describes the model may be computed from the confidential table: scales, limits and prior come from
 #' public knowledge.
 #'
@@ -16,10 +18,11 @@
 #' @param missing What to do about gaps: `"refuse"`, `"impute"` (synthetic tables are complete) or `"keep"`
 #'   (synthetic tables have gaps of their own).
 #' @param schema What is declared of columns: the path of a table file, which [describe()] drafts, or a list by
-#'   column, such as `list(crp = list(scale = "log", low = 0))`.
+#'   column, such as `list(crp = list(scale = "log", low = 0))`. Of a long table: `list(person = "id", visit =
+#'   "month", visits = c(0, 6, 12), columns = list(crp = list(scale = "log")))`.
 #' @param prior What is known of the measurements beforehand: the path of a prior file or its entries in a list;
 #'   flat by default.
-#' @param dates `"refuse"`, or `"days"` to model dates and times as days since 1970.
+#' @param dates `"refuse"`, for dates and times that are not declared, or `"days"` to model all as days since 1970.
 #' @param ... Further arguments of Python's `Synthesizer`, `sample` and `Records.of`, by name: `columns`, `drop`,
 #'   `complete_cases`, `drop_unusable`, `missing_codes`, `rows_are_people`, `model`, `classes`, `cells`,
 #'   `keep`, `epsilon`, `delta`, `parameters`, `repeat_key`.

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 import allbutone as abo
 from allbutone.disclosure.rule import MEMBERSHIP
@@ -29,6 +30,8 @@ from allbutone.support.errors import Cure
 from allbutone.tables.described import described
 
 MOST_CLOSEST = 100  # people whom R can show of those who come closest to being disclosed
+# entries that say which values a column has
+GRID = {"kind", "levels", "decimals", "derived", "cut", "sum", "step", "step_of", "quantiles"}
 NA_INTEGER = -(2**31)  # what R holds where an integer, or the code of a factor, is missing
 # letters that every device of R has: pdf() knows neither curved quotes nor the signs of marks
 SIMPLE = str.maketrans(
@@ -51,8 +54,8 @@ def _array_of(column: Mapping[str, Any]) -> pa.Array:
         if kind == "number":
             return pa.array(numbers, mask=gaps)
         unit = "D" if kind == "date" else "us"
-        whole = np.where(gaps, 0, numbers * (1 if kind == "date" else 1e6)).astype("int64").astype(f"M8[{unit}]")
-        return pa.array(whole, mask=gaps)
+        whole = np.rint(np.where(gaps, 0, numbers) * (1 if kind == "date" else 1e6)).astype("int64")
+        return pa.array(whole.astype(f"M8[{unit}]"), mask=gaps)
     codes = np.frombuffer(column["bytes"], dtype="<i4")
     gaps = codes == NA_INTEGER
     if kind == "whole":
@@ -79,6 +82,13 @@ def _column_of(name: str, array: Any) -> dict[str, Any]:
     if pa.types.is_boolean(kind):
         flags = array.cast(pa.int32()).fill_null(NA_INTEGER)
         return _crossing(name, "flag", flags.to_numpy(zero_copy_only=False), "<i4")
+    if pa.types.is_date(kind):
+        days = array.cast(pa.date32()).cast(pa.int32()).cast(pa.float64())
+        return _crossing(name, "date", days.to_numpy(zero_copy_only=False), "<f8")
+    if pa.types.is_timestamp(kind):
+        clock = array if kind.tz is None else pc.local_timestamp(array)
+        stamps = clock.cast(pa.timestamp("us")).cast(pa.int64()).cast(pa.float64())
+        return _crossing(name, "time", stamps.to_numpy(zero_copy_only=False) / 1e6, "<f8")
     numbers = array.cast(pa.float64()).to_numpy(zero_copy_only=False)
     return _crossing(name, "whole" if pa.types.is_integer(kind) else "number", numbers, "<f8")
 
@@ -157,9 +167,18 @@ def _argument(value: Any) -> Any:
 
 def _schema(given: Any, whole: Sequence[str]) -> abo.Schema:
     """Return what is declared, with no decimals for the columns that R holds as whole numbers or dates."""
-    schema = abo.Schema.of({"columns": given} if isinstance(given, Mapping) else given)
+    if isinstance(given, Mapping):
+        parts = given if isinstance(given.get("person"), str) else {"columns": given}  # of a long table, or by column
+        columns = parts.get("columns", {})
+        given = {**parts, "columns": {name: _whole(each) if name in whole else each for name, each in columns.items()}}
+    schema = abo.Schema.of(given)
     free = [name for name in whole if not schema.declares(name)]
     return schema.adjusted(decimals=dict.fromkeys(free, 0))
+
+
+def _whole(entries: Any) -> Any:
+    """Return what is declared of a column of whole numbers, with no decimals where nothing else is said of its values."""
+    return entries if not isinstance(entries, Mapping) or GRID & entries.keys() else {**entries, "decimals": 0}
 
 
 def _reading(given: Mapping[str, Any] | None, whole: Sequence[str]) -> dict[str, Any]:

@@ -52,6 +52,46 @@ test_that("releases go into folders and come back", {
   expect_error(release[[3]], "the release has 2", class = "allbutone_input_error")
 })
 
+test_that("dates that are declared come back as dates, by the clock of their zone, gaps included", {
+  needs_python()
+  table <- every_kind()[c("sbp", "bmi", "visit", "taken")]
+  table$left <- table$visit + 1L + rpois(120, 5)
+  table$clock <- as.POSIXlt(as.POSIXct("2021-06-01", tz = "America/New_York") + 86400 * rpois(120, 100))
+  table <- with_gaps(table)
+  table$left[is.na(table$visit)] <- NA
+  when <- list(kind = "date")
+  declared <- list(visit = when, left = c(when, above = "visit"), taken = c(when, precision = "minute"), clock = when)
+  folder <- tempfile()
+  save_release(synthesize(table, rows = 50, missing = "keep", schema = declared), folder)
+  made <- load_release(folder, like = table)[[1]]
+  same_kind(made, table, c("visit", "taken", "left"))
+  expect_true(all(made$left >= made$visit, na.rm = TRUE))
+  expect_true(all(as.numeric(made$taken) %% 60 == 0, na.rm = TRUE))
+  expect_true(all(format(made$clock, "%H:%M %Z") %in% c(NA, "00:00 EDT", "00:00 EST")))
+  expect_lt(abs(as.numeric(mean(made$visit, na.rm = TRUE) - mean(table$visit, na.rm = TRUE))), 200)
+  expect_s3_class(load_release(folder)[[1]]$visit, "Date")
+  expect_s3_class(load_release(folder)[[1]]$taken, "POSIXct")
+})
+
+test_that("a table of visits goes in and comes back, and people are named", {
+  needs_python()
+  n <- 60
+  level <- rnorm(n)
+  table <- data.frame(id = rep(sample(1000:9999, n), each = 2), month = rep(c(0L, 6L), n))
+  table$sex <- factor(rep(sample(c("f", "m"), n, TRUE), each = 2))
+  table$pulse <- as.integer(round(70 + 5 * rep(level, each = 2) + rnorm(2 * n, 0, 4)))
+  declared <- list(person = "id", visit = "month", visits = c(0, 6),
+                   columns = list(sex = list(kind = "category", levels = c("f", "m"), once = TRUE), pulse = list(low = 20)))
+  release <- synthesize(table, schema = declared)
+  made <- release[[1]]
+  expect_identical(names(made), names(table))
+  same_kind(made, table, names(table))
+  expect_identical(made$id, rep(seq_len(n), each = 2))
+  expect_identical(made$month, table$month)
+  found <- risk(table, release, mass = FALSE)
+  expect_identical(found$person, unique(table$id))
+})
+
 test_that("dates are refused unless they are asked for as days", {
   needs_python()
   table <- every_kind()[c("sbp", "bmi", "visit", "taken")]
