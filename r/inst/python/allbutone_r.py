@@ -168,16 +168,17 @@ def _argument(value: Any) -> Any:
 def _schema(given: Any, whole: Sequence[str]) -> abo.Schema:
     """Return what is declared, with no decimals for the columns that R holds as whole numbers or dates."""
     if isinstance(given, Mapping):
-        parts = given if isinstance(given.get("person"), str) else {"columns": given}  # of a long table, or by column
-        columns = parts.get("columns", {})
-        given = {**parts, "columns": {name: _whole(each) if name in whole else each for name, each in columns.items()}}
+        is_long = isinstance(given.get("person"), str)  # what tells the visits, and the columns; else by column
+        columns = given.get("columns", {}) if is_long else given
+        columns = {name: _whole(each) if name in whole else each for name, each in columns.items()}
+        given = {**(given if is_long else {}), "columns": columns}
     schema = abo.Schema.of(given)
     free = [name for name in whole if not schema.declares(name)]
     return schema.adjusted(decimals=dict.fromkeys(free, 0))
 
 
 def _whole(entries: Any) -> Any:
-    """Return what is declared of a column of whole numbers, with no decimals where nothing else is said of its values."""
+    """Return what is declared of a column of whole numbers, with no decimals unless its values are declared."""
     return entries if not isinstance(entries, Mapping) or GRID & entries.keys() else {**entries, "decimals": 0}
 
 
