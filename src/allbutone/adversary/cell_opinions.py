@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from allbutone.adversary.boxes import Boxes
 from allbutone.adversary.classes import OutsideOpinion, OwnParts
 from allbutone.model.classes import MOST_CLASSES, ClassModel, ClassPosteriors
 from allbutone.model.incomplete import IncompleteRecords
@@ -93,16 +94,18 @@ class CellOpinion(OutsideOpinion):
             _posteriors(model, [prior.plus(whole)] * groups),
             nobody,
             some.values,
-            some.values[None],
+            Boxes.of(some, some.values[None]),  # no draws of what they were: values count as they are
             model.places(some.codes),
             groups,
             _posteriors(model, without),
         )
 
-    def own_parts(self, people: Int[np.ndarray, " b"]) -> OwnParts:
-        """Return what each cell says of the people's own records."""
-        each, values, places = self.each.take(people), self.values[people], self.places[people]
-        white = (each.halves @ (values[:, None] - each.means)[..., None])[..., 0]
+    def parts_at(
+        self, values: Float[np.ndarray, "1 b p"], people: Int[np.ndarray, " b"], lines: bool = True
+    ) -> OwnParts:
+        """Return what each cell says of measurements of the people, always with lines."""
+        each, places = self.each.take(people), self.places[people]
+        white = (each.halves @ (values[0][:, None] - each.means)[..., None])[..., 0]
         cells = np.arange(each.model.classes)[:, None]
         levels = each.log_levels[np.arange(len(people))[:, None, None], cells, places[:, None]]
         found = (

@@ -157,7 +157,7 @@ class ClassAdversary:
             draws = draw_classes(again, len(one) // len(again.classes), most_sweeps=AGAIN)
             nobody = np.full((len(draws), 1), UNKNOWN)  # the person is in no class
             own = self.records.take([person])
-            found.append(OutsideOpinion.on(draws, own, own.values[None], nobody, GROUPS))
+            found.append(OutsideOpinion.on(draws, own, one.boxes.drawn_evenly(len(draws)), nobody, GROUPS))
         return ClassBeliefs(tuple(found), tuple(each.power for each in every))
 
     @property

@@ -1,6 +1,5 @@
 """The attack on tables with classes: what draws of the classes say of a record, without that record's own part."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
+from allbutone.adversary.boxes import Boxes
 from allbutone.model.class_sampler import ClassDraws
 from allbutone.model.classes import ClassPosteriors, log_height
 from allbutone.model.incomplete import IncompleteRecords
@@ -26,15 +26,15 @@ class ClassOpinion:
 
         p(x | others, draw) = Σ_c (n_c + α/K)/(n + α)·t_c(x)·Π_levels (n_cl + a)/(n_c + 1)
 
-    `values` and `places` (of levels): what is observed of the people, who all have the same columns. `drawn`: what
-    the values were in each draw, before they were rounded; of one draw alone where nothing of them is drawn.
-    `groups`: as many draws each, by chains.
+    `values` and `places` (of levels): what is observed of the people, who all have the same columns. `boxes`:
+    between which values those of each were before they were rounded, and what they were in each draw. `groups`: as
+    many draws each, by chains.
     """
 
     posteriors: ClassPosteriors
     classes: Int[np.ndarray, "d n"]
     values: Float[np.ndarray, "n p"]
-    drawn: Float[np.ndarray, "#d n p"]
+    boxes: Boxes
     places: Int[np.ndarray, "n q"]
     groups: int
 
@@ -43,23 +43,26 @@ class ClassOpinion:
         """Take draws given a table; `people`: some of its records, which lack the same columns, or none."""
         records = draws.records.take(people)
         drawn = draws.values[:, people] if records.bounded.any() else records.values[None]
-        return cls.on(draws, records, drawn, draws.classes[:, people], groups)
+        boxes = Boxes.of(records, drawn).select(_observed(records)[0])
+        return cls.on(draws, records, boxes, draws.classes[:, people], groups)
 
     @classmethod
     def on(
         cls,
         draws: ClassDraws,
         records: IncompleteRecords,
-        drawn: Float[np.ndarray, "#d n p"],
+        boxes: Boxes,
         classes: Int[np.ndarray, "d n"],
         groups: int,
     ) -> "ClassOpinion":
-        """Take draws, and records of people who lack the same columns, whatever class they are in."""
-        (columns,) = np.nonzero(~np.isnan(records.values[0]))
-        (categories,) = np.nonzero(records.codes[0] != UNKNOWN)
+        """Take draws, and records of people who lack the same columns, whatever class they are in.
+
+        `boxes`: of the columns that they have.
+        """
+        columns, categories = _observed(records)
         posteriors = draws.posteriors.select(columns, categories)
         places = posteriors.model.places(records.codes[:, categories])
-        return cls(posteriors, classes, records.values[:, columns], drawn[..., columns], places, groups)
+        return cls(posteriors, classes, records.values[:, columns], boxes, places, groups)
 
     def __len__(self) -> int:
         """Return the number of draws."""
@@ -73,27 +76,24 @@ class ClassOpinion:
 
     @cached_property
     def log_at_truth(self) -> Float[np.ndarray, "d n"]:
-        """The log density of each person's record given the others, by each draw."""
-        return self._log_of_own(lambda people: self.own_parts(people))
+        """The log density of each person's record given the others, by each draw.
+
+        Of a record known between bounds log P, that it lies there, as the points of a lattice tell (`Boxes`).
+        """
+        logs = [self._log_of_own(points) - log_h for points, log_h in self.boxes.lattice]
+        return log_sum_exp(np.stack(logs), axis=0) - np.log(len(logs))
 
     @cached_property
     def log_weights(self) -> Float[np.ndarray, "d n"]:
-        """What each draw is worth without each person, 1/p(record | others, draw); they add up to 1.
+        """What each draw is worth without each person, 1/p(record | others, draw); they add up to 1."""
+        return -self.log_at_truth - log_sum_exp(-self.log_at_truth, axis=0)
 
-        Of a record known within bounds: at what it was in the draw. As ∫ h(x) dx = 1 for an even h between the
-        bounds, h(x)/p(x | others, draw) takes the record out, whatever x was drawn between them.
-        """
-        at_drawn = self.log_at_truth
-        if len(self.drawn) > 1:
-            at_drawn = self._log_of_own(lambda people: OwnParts.of(self, people, self.drawn[:, people]))
-        return -at_drawn - log_sum_exp(-at_drawn, axis=0)
-
-    def _log_of_own(self, parts: "Callable[[Int[np.ndarray, ' b']], OwnParts]") -> Float[np.ndarray, "d n"]:
-        """Return the log of all classes' parts together, of as many people at a time as memory allows."""
+    def _log_of_own(self, values: Float[np.ndarray, "#d n p"]) -> Float[np.ndarray, "d n"]:
+        """Return log p(values | others, draw) of each person, of as many at a time as memory allows."""
         draws, n = self.classes.shape
         step = max(1, NUMBERS_HELD // max(self.posteriors.means.size, self.posteriors.level_weights.size))
         blocks = [np.arange(at, min(at + step, n)) for at in range(0, n, step)]
-        found = [log_sum_exp(parts(people).log_at_truth, axis=1) for people in blocks]
+        found = [log_sum_exp(self.parts_at(values[:, people], people).log_at_truth, axis=1) for people in blocks]
         return np.concatenate(found, axis=1) if found else np.zeros((draws, 0))
 
     @cached_property
@@ -114,7 +114,13 @@ class ClassOpinion:
 
     def own_parts(self, people: Int[np.ndarray, " b"]) -> "OwnParts":
         """Return what each class of each draw says of the people's own records."""
-        return OwnParts.of(self, people, self.values[None, people])
+        return self.parts_at(self.values[None, people], people, lines=True)
+
+    def parts_at(
+        self, values: Float[np.ndarray, "#d b p"], people: Int[np.ndarray, " b"], lines: bool = False
+    ) -> "OwnParts":
+        """Return the same of other measurements of the people, of all draws or of each; lines: through them."""
+        return OwnParts.of(self, people, values, lines)
 
     def log_groups(
         self,
@@ -178,7 +184,7 @@ class ClassOpinion:
 
     def without(self, draw: int, place: int, people: Int[np.ndarray, " b"]) -> "WithoutOwn":
         """Return a class of a draw without each of some of its people in turn."""
-        values = self.drawn[draw % len(self.drawn), people]
+        values = self.boxes.drawn[draw % len(self.boxes.drawn), people]
         return WithoutOwn.of(self.posteriors, draw, place, values, self.places[people])
 
 
@@ -238,14 +244,21 @@ class OwnParts:
     ratios: Float[np.ndarray, "d k b"]
     exponents: Float[np.ndarray, "d k b"]
     squared: Float[np.ndarray, "d k b"]
-    slopes: Float[np.ndarray, "d k b p"]
-    bends: Float[np.ndarray, "d k b p"]
+    slopes: Float[np.ndarray, "d k b o"]
+    bends: Float[np.ndarray, "d k b o"]
 
     @classmethod
     def of(
-        cls, opinion: ClassOpinion, people: Int[np.ndarray, " b"], values: Float[np.ndarray, "#d b p"]
+        cls,
+        opinion: ClassOpinion,
+        people: Int[np.ndarray, " b"],
+        values: Float[np.ndarray, "#d b p"],
+        lines: bool = True,
     ) -> "OwnParts":
-        """Measure values of people, of all draws or of each, in every class, and take each out of the own one."""
+        """Measure values of people, of all draws or of each, in every class, and take each out of the own one.
+
+        lines: with g and P of all measurements; else of none.
+        """
         posteriors, places, (_, b, p) = opinion.posteriors, opinion.places[people], values.shape
         if len(values) == 1:
             white = np.moveaxis(posteriors.whiten(values[0]), 0, 2)
@@ -257,7 +270,8 @@ class OwnParts:
         def each(numbers: Float[np.ndarray, "d k"]) -> Float[np.ndarray, "d k b"]:
             return np.repeat(numbers[..., None], b, axis=2)
 
-        bends = np.sum(posteriors.halves**2, axis=-2)[:, :, None]
+        along = posteriors.halves[..., : p if lines else 0]
+        bends = np.sum(along**2, axis=-2)[:, :, None]
         found = cls(
             each(posteriors.log_shares + opinion.log_more[:, None]),
             posteriors.log_levels[..., places],
@@ -265,12 +279,12 @@ class OwnParts:
             each(posteriors.mean_weights / (posteriors.mean_weights + 1)),
             each((posteriors.dfs + 1) / 2),
             np.sum(white**2, axis=-1),
-            white @ posteriors.halves,
-            np.broadcast_to(bends, (*shape, p)).copy(),
+            white @ along,
+            np.broadcast_to(bends, (*shape, along.shape[-1])).copy(),
         )
         draws, persons = np.nonzero(opinion.classes[:, people] != UNKNOWN)
         own = draws, opinion.classes[draws, people[persons]]
-        drawn = opinion.drawn[draws % len(opinion.drawn), people[persons]]
+        drawn = opinion.boxes.drawn[draws % len(opinion.boxes.drawn), people[persons]]
         white_drawn = (posteriors.halves[own] @ (drawn - posteriors.means[own])[..., None])[..., 0]
         found._take_out(posteriors, own, persons, places, white[(*own, persons)], white_drawn)
         return found
@@ -285,8 +299,8 @@ class OwnParts:
         drawn: Float[np.ndarray, "m p"],
     ) -> None:
         """Take people out of the classes that they were drawn into, in place; v and w of each."""
-        here, halves = (*own, persons), posteriors.halves[own]
-        weight, df, p = posteriors.mean_weights[own], posteriors.dfs[own], self.slopes.shape[-1]
+        here, halves = (*own, persons), posteriors.halves[own][..., : self.slopes.shape[-1]]
+        weight, df, p = posteriors.mean_weights[own], posteriors.dfs[own], white.shape[-1]
         more = weight / (weight - 1)
         left = 1 - more * np.sum(drawn**2, axis=1)
         size = half_log_det(posteriors.roots)[own] + 0.5 * np.log(left)
@@ -407,6 +421,11 @@ class WithoutOwn:
         """The weights of all levels in the class, with the person, and their sums by category."""
         here = self.draw, self.place
         return self.posteriors.level_weights[here], self.posteriors.level_totals[here]
+
+
+def _observed(records: IncompleteRecords) -> tuple[Int[np.ndarray, " o"], Int[np.ndarray, " r"]]:
+    """Return the positions of the measurements and of the categories that these people have, all the same ones."""
+    return np.flatnonzero(~np.isnan(records.values[0])), np.flatnonzero(records.codes[0] != UNKNOWN)
 
 
 def _whitened(
