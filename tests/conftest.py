@@ -96,7 +96,7 @@ def few_trials(monkeypatch):
         monkeypatch.setattr(budget_case, name, 2)
     monkeypatch.setattr(budget_case, "MOST_WITH_CLASSES", 1)
     if source := sys.modules.get("allbutone.app.pages.source"):  # what is found so is not kept for other tests
-        monkeypatch.setattr(source, "_COHORT", source.Held(source._COHORT.thing))
+        monkeypatch.setattr(source, "_COHORT", source.Held(source._COHORT.value))
 
 
 @pytest.fixture

@@ -62,7 +62,7 @@ def releases(served, name):
     from allbutone.app.pages.decide import DrawnRelease
 
     (session,) = [one for one in served.app.state.sessions._by_token.values() if name in one.held]
-    return [held for held in session.held.values() if isinstance(held.thing, DrawnRelease)]
+    return [held for held in session.held.values() if isinstance(held.value, DrawnRelease)]
 
 
 def most_exposed_row(path):

@@ -63,7 +63,7 @@ def test_a_session_ends_with_its_last_page_and_frees_its_memory(monkeypatch):
         with browser.stay():
             name = browser.send(TABLE)[1]["fields"]["table"]
             assert browser.ask(f"/mend/table?table={name}")[0] == 200
-            kept = weakref.ref(sessions.open(browser.cookie.split("=")[1])[1].held[name].thing)
+            kept = weakref.ref(sessions.open(browser.cookie.split("=")[1])[1].held[name].value)
             late[0] += 2 * GRACE
             time.sleep(0.5)  # several sweeps
             assert browser.ask(f"/mend/table?table={name}")[0] == 200

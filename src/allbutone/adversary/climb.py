@@ -215,7 +215,7 @@ def _uphill(
     """Return |B|⁻¹g: Newton's step B⁻¹g where B is positive definite, else uphill along all its axes."""
     xp = array_namespace(bowl)
     if bowl.ndim == 3 and bool(xp.any(definite)):
-        # the axes are dear, and few need them
+        # the axes are expensive, and few need them
         (bent,) = xp.nonzero(~definite)
         few = [xp.take(array, bent, axis=0) for array in (bowl, gradient, step, definite)]
         return put_rows(places_of(definite), step, _uphill(*few))

@@ -162,7 +162,7 @@ def _other_summit(posterior: LogQuadratic, first: Summit) -> Summit:
     if all_true(none):
         return first
     terms = bound.outward, bound.inflation, precision, PULL_LEFT * pull, first.white
-    if bool(xp.any(none)):  # what comes is dear for many columns
+    if bool(xp.any(none)):  # what comes is expensive for many columns
         (rows,) = xp.nonzero(~none)
         return first.with_rest(none, _other_summit(posterior.take(rows), first.take(rows)))
     start = hill_on_ray(posterior, opposite_maximum(*terms))

@@ -34,9 +34,9 @@ Kind = TypeVar("Kind")
 
 @dataclass(eq=False)
 class Held:
-    """A thing of some bytes kept for a session, with what was computed of it."""
+    """What is kept for a session, with what was computed of it."""
 
-    thing: Any
+    value: Any
     size: int = 0
     found: dict[tuple[Any, ...], Any] = field(default_factory=dict)
     used: float = field(default_factory=time.monotonic)
@@ -89,8 +89,8 @@ class Session:
         """How many bytes it holds."""
         return sum(held.size for held in list(self.held.values()))
 
-    def keep(self, thing: Any, size: int) -> str:
-        """Keep a thing of so many bytes and return its name; what was not used for longest makes room for it."""
+    def keep(self, value: Any, size: int) -> str:
+        """Keep something of so many bytes and return its name; what was not used for longest makes room for it."""
         free = MOST_BYTES - self.elsewhere()
         if size > free:
             raise InputError(
@@ -103,13 +103,13 @@ class Session:
             oldest = min(list(self.held.items()), key=lambda item: item[1].used)
             self.held.pop(oldest[0], None)
         name = secrets.token_urlsafe(9)
-        self.held[name] = Held(thing, size)
+        self.held[name] = Held(value, size)
         return name
 
     def find(self, name: str, kind: type[Kind], what: str) -> Held:
         """Return what is kept under a name, or say that it is gone."""
         held = self.held.get(name)
-        if held is None or not isinstance(held.thing, kind):
+        if held is None or not isinstance(held.value, kind):
             raise InputError(
                 f"{what} is not here (any more): what is uploaded or drawn belongs to one browser, which keeps "
                 f"the last {MOST_HELD}, and is gone when its pages are closed",

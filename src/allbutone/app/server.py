@@ -241,7 +241,7 @@ def serve(settings: Settings, host: str, port: int, *, browser: bool, ready: Cal
     """Serve until interrupted; once the server listens `ready` is told its address, and `browser` opens it."""
     name = f"[{host}]" if ":" in host else host
     # browsers leave out the usual port
-    names = () if host in EVERYWHERE else (*OWN, name) if is_home(host) else (name,)
+    names = () if host in EVERYWHERE else (*OWN, name) if is_this_machine(host) else (name,)
     hosts = [f"{own}:{port}" if port != 80 else own for own in names]
     app = create_app(settings, hosts)
     with _listening(host, port) as listener:
@@ -259,7 +259,7 @@ def serve(settings: Settings, host: str, port: int, *, browser: bool, ready: Cal
             Server(quiet).run([listener])
 
 
-def is_home(host: str) -> bool:
+def is_this_machine(host: str) -> bool:
     """Say whether only this computer can reach an address."""
     if host == "localhost":
         return True

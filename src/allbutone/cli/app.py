@@ -29,7 +29,7 @@ def app(
     """Open the app: see the adversary think, judge your own table, release from it, look at studies."""
     # not above: a web server is not for every command to load
     from allbutone.app.page import MEGABYTE, Settings
-    from allbutone.app.server import is_home, serve
+    from allbutone.app.server import is_this_machine, serve
 
     for folder in study or ():
         load_study(folder)
@@ -37,7 +37,7 @@ def app(
         if not path.name.endswith(ENDING):
             raise InputError(f"{path} is not named as a ledger", f"name it after its table: TABLE{ENDING}")
         Ledger.at(path).require_writable()
-    if not is_home(host):
+    if not is_this_machine(host):
         notes.print(
             f"[yellow]Warning:[/yellow] {escape(host)} can be reached from other computers. Whoever reaches it "
             "can use the app, and what is uploaded travels unencrypted. Use this only on a network you trust, "

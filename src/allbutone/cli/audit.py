@@ -10,7 +10,7 @@ import typer
 from allbutone.cli import options as ask
 from allbutone.cli import output as terminal
 from allbutone.cli.reading import in_memory, named_columns, read, read_content
-from allbutone.disclosure.rule import QUARTER
+from allbutone.disclosure.rule import USUAL_TOLERANCE
 from allbutone.other_tools import shadow as shadows
 from allbutone.other_tools.fitted_normal import error_of_differencing, law_of_means
 from allbutone.releases.mechanism import CLASSES
@@ -158,12 +158,12 @@ def _law_in_words(found: Audit) -> str:
     assert fitted is not None
     people, rows = fitted.whole.count, fitted.released.count
     off = float((error_of_differencing(fitted) ** 2).mean() ** 0.5)
-    enough = int((people / QUARTER) ** 2)
+    enough = int((people / USUAL_TOLERANCE) ** 2)
     return (
         f"\nWithout any model: {people:,.0f} × the rows' mean less the sum of all other records is off by "
         f"{number(off)} standard deviations, for everyone the same; n/√N says about "
         f"{number(law_of_means(people, rows))}.\nWith {enough:,} rows of one fit this alone finds everybody, "
-        f"whether they stand out or not, to about {QUARTER:g} standard deviations."
+        f"whether they stand out or not, to about {USUAL_TOLERANCE:g} standard deviations."
     )
 
 

@@ -223,14 +223,12 @@ def _made_before(ledger: Ledger, names: Sequence[str]) -> tuple[Release | None, 
 
 
 @contextmanager
-def ways_out(without: Sequence[str], instead: str = "") -> Iterator[None]:
-    """Leave out of an error the ways that are closed here, by their arguments; name another where there is one."""
+def ways_out(without: Sequence[str]) -> Iterator[None]:
+    """Leave out of an error the ways that are closed here, by their arguments."""
     try:
         yield
     except InputError as error:
-        kept = [cure for cure in error.cures if cure.argument not in without]
-        closed = len(kept) < len(error.cures)
-        error.cures = (*kept, *([Cure(instead)] if instead and closed else []))
+        error.cures = tuple(cure for cure in error.cures if cure.argument not in without)
         raise
 
 

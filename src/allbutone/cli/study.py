@@ -361,8 +361,9 @@ def _show_printed(table: pages.PrintedTable) -> None:
     terminal.say("")
 
 
-def _show_cells(rows: list[dict[str, Any]], most: int = 40) -> None:
+def _show_cells(rows: list[dict[str, Any]]) -> None:
     """Print the cells; what is the same in all of them is said once, above."""
+    most = 40
     names = ["release", "p", "n", "count", "rows", "structure", "correlation", "position"]
     names += [name for name in LACKING if any(row[name] for row in rows)]
     shared = [name for name in names if len({row[name] for row in rows}) == 1]

@@ -15,8 +15,8 @@ from allbutone.disclosure.rule import (
     HALFWAY,
     OTHERS,
     PROBABILITY,
-    QUARTER,
     TOLERANCE,
+    USUAL_TOLERANCE,
 )
 from allbutone.support.arrays import to_numpy
 from allbutone.tables.column import Column
@@ -125,7 +125,7 @@ def _near(column: Column, values: Float[np.ndarray, " n"]) -> tuple[np.ndarray, 
     n = int(np.sum(np.isfinite(values)))
     middle, spread = np.nanmean(values), np.nanstd(values, ddof=1)
     away = HALFWAY * n / (n - 1) * np.abs(values - middle)
-    reach = np.maximum(away, QUARTER * spread)
+    reach = np.maximum(away, USUAL_TOLERANCE * spread)
     others = np.where(away >= HALFWAY * FAR * spread, (n * middle - values) / (n - 1), np.nan)
     return values - reach, values + reach, others
 

@@ -198,9 +198,9 @@ class ReplacementLoss(Loss):
     gaussian: float = 0.0
 
     @classmethod
-    def worst(cls, half_df: float, most: float, gaussian: float = 0.0) -> "ReplacementLoss":
+    def worst(cls, half_df: float, most: float) -> "ReplacementLoss":
         """Return the loss that dominates all others of records whose ℓ is at most this."""
-        return cls(half_df, np.array([most]), np.array([most]), np.zeros(1), gaussian)
+        return cls(half_df, np.array([most]), np.array([most]), np.zeros(1))
 
     @property
     def end(self) -> Float[np.ndarray, " batch"]:

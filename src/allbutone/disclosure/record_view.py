@@ -383,15 +383,7 @@ def simulated(
     return RecordAttack(others, target, release, prior, own, reading, columns)
 
 
-def of_record(
-    table: Any,
-    row: int,
-    release: Release,
-    prior: NIW | None = None,
-    *,
-    own: NIW | None = None,
-    reading: Reading = "record",
-) -> RecordAttack:
+def of_record(table: Any, row: int, release: Release, prior: NIW | None = None) -> RecordAttack:
     """Return the attack on a row (counted from 1) of a table that a release was made from.
 
     Values that limits or coarse rounding changed enter as one draw of what they were (`before_limits`).
@@ -403,7 +395,8 @@ def of_record(
     place = records.place_of(row)
     others = np.delete(records.values, place, axis=0)
     drawn = before_limits(release, release.mechanism.prior.plus(release.mechanism.split(records)))
-    return RecordAttack(others, records.values[place], drawn, prior, own, reading, records.columns, records.schema)
+    target, names = records.values[place], records.columns
+    return RecordAttack(others, target, drawn, prior, columns=names, schema=records.schema)
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,7 +28,7 @@ from allbutone.tables.schema import Schema
 # becomes at least 90 % sure that the person is in the table.
 
 
-QUARTER = 0.25  # of a column's standard deviation: the tolerance where none is declared
+USUAL_TOLERANCE = 0.25  # of a column's standard deviation: the tolerance where none is declared
 HALFWAY = 0.5  # of a person's distance from the others' mean
 FAR = 2.0  # standard deviations from the others' mean: of whom it is said that they are far out
 LEAST_ASKED, MOST_ASKED = 0.05, 0.99  # probabilities that a rule can ask for
@@ -238,7 +238,7 @@ def near_truth(
         middle, spread = np.nanmean(records.values, axis=0), np.nanstd(records.values, axis=0, ddof=1)
     # the others' mean is (n·mean − x)/(n − 1)
     reach = HALFWAY * n / (n - 1) * np.abs(values - middle)
-    usual = QUARTER * spread
+    usual = USUAL_TOLERANCE * spread
     others = np.where(reach >= HALFWAY * FAR * spread, (n * middle - values) / (n - 1), np.nan)
     low, high = values - np.maximum(reach, usual), values + np.maximum(reach, usual)
     least = Intervals(values - usual, values + usual)
@@ -559,8 +559,3 @@ def by_membership(found: Mapping[str, np.ndarray]) -> Int[np.ndarray, " n"]:
     surely = np.where(np.isnan(found[MEMBERSHIP]), 2.0, found[MEMBERSHIP])
     evidence = np.nan_to_num(found.get("membership_evidence", surely), nan=0.0)
     return np.lexsort([-evidence.round(DIGITS), -surely.round(DIGITS)])
-
-
-def is_found(found: Mapping[str, np.ndarray], column: str) -> Bool[np.ndarray, " n"]:
-    """Say whose value of a column is disclosed."""
-    return Rule().discloses(found[PROBABILITY + column], found[BASELINE + column])

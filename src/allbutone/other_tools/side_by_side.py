@@ -1,7 +1,7 @@
 """A table, synthetic rows and control people side by side, in one coding of their values."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -68,11 +68,6 @@ class SideBySide:
             found[:, place] = np.unique(column, return_inverse=True)[1]
         found[np.isnan(both)] = -1
         return found[: len(self.people)], found[len(self.people) :]
-
-    def with_control_as_people(self) -> "SideBySide":
-        """Return the control people in the place of those in the table."""
-        assert self.control is not None
-        return replace(self, people=self.control, control=None)
 
     @property
     def share(self) -> float:

@@ -81,7 +81,7 @@ def _cut_eigenvalues(
 # level more, and a measurement that may be missing is a factor of two levels, observed and missing.
 
 
-QUARTER = 0.25  # a spread in half widths, where none is declared: the limits are four spreads away
+USUAL_SPREAD = 0.25  # a spread in half widths, where none is declared: the limits are four spreads away
 MOST_CELLS_WITH_NOISE = 1_000
 AT_AN_END = 3  # records at both limits from which on these are taken for natural ends, such as 1 and 5 of a score
 
@@ -103,7 +103,7 @@ class PublicBall:
         columns = schema.measurements
         if all(column.centre is not None or column.order is not None for column in columns) and columns:
             pairs = [
-                (float(np.mean(ends)), QUARTER * 0.5 * float(ends[1] - ends[0]))
+                (float(np.mean(ends)), USUAL_SPREAD * 0.5 * float(ends[1] - ends[0]))
                 if column.centre is None
                 else column.on_model_scale(column.centre, column.spread or 1.0)
                 for column, ends in zip(columns, limits, strict=True)
@@ -114,7 +114,7 @@ class PublicBall:
             radius = min(best_radius(len(columns), people, mu, known), float(np.linalg.norm(corner)))
             return cls(schema, centre, unit, radius, 1.0)
         half = 0.5 * (limits[:, 1] - limits[:, 0])
-        return cls(schema, limits.mean(axis=1), half, float(np.sqrt(len(columns))), QUARTER)
+        return cls(schema, limits.mean(axis=1), half, float(np.sqrt(len(columns))), USUAL_SPREAD)
 
     @property
     def p(self) -> int:

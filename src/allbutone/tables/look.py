@@ -494,9 +494,9 @@ def is_number(text: str) -> bool:
     return True
 
 
-def _first_text(column: nw.Series[Any], block: int = 1000) -> tuple[str, str]:
+def _first_text(column: nw.Series[Any]) -> tuple[str, str]:
     """Return the place and the value of the first entry that is no number (or the first, if all are)."""
-    first = None
+    first, block = None, 1000
     for start in range(0, len(column), block):  # not at once: text that rows share would be copied for each
         try:
             values = column[start : start + block].to_list()

@@ -143,7 +143,7 @@ class Asked:
     @classmethod
     def of(cls, query: QueryParams, context: RequestContext) -> "Asked":
         """Read an address; a stronger prior, if that is tried, says what the table says."""
-        names = source.table_of(query, context).thing.names
+        names = source.table_of(query, context).value.names
         request = forecast.ReleaseRequest.of(switched(query, names), context)
         if "prior" in switch_keys(query) and not request.chosen.is_mixed:
             chosen = request.chosen
@@ -172,7 +172,7 @@ class Asked:
 
 def _budget(query: QueryParams, context: RequestContext, step: Progress) -> Answer:
     """Say how much may be released, and offer what would allow more."""
-    asked, names = Asked.of(query, context), source.table_of(query, context).thing.names
+    asked, names = Asked.of(query, context), source.table_of(query, context).value.names
     plan, on = asked.budget(step), switch_keys(query)
     base = plan
     if on:  # what is offered stays as it is while it is tried
@@ -209,7 +209,7 @@ def _people(query: QueryParams, context: RequestContext, step: Progress) -> Answ
 
 def _apply(query: QueryParams, sent: Mapping[str, str], context: RequestContext, step: Progress) -> Answer:
     """Make the changes that are tried those of the address, so that every step and the table file have them."""
-    names = source.table_of(query, context).thing.names
+    names = source.table_of(query, context).value.names
     made, fields = switched(query, names), dict[str, str | list[str]](**{"try": ""})
     fields |= {name: made.get(name, "") for name in ("rows", "leave")}
     if source.COLUMNS in made:

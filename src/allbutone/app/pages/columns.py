@@ -115,7 +115,7 @@ class Declaration:
 def declaration(query: Mapping[str, str], held: Any, asked: Mapping[str, Any]) -> Declaration:
     """Read an address; `held`: the table, `asked`: how it is read besides, and whether the prior is public."""
     columns, looks, problems = [], [], []
-    for place, name in enumerate(held.thing.names, start=1):
+    for place, name in enumerate(held.value.names, start=1):
         entries = _entries(query, place, asked["prior"] == "public")
         try:
             column = column_from(name, entries)
@@ -147,7 +147,7 @@ def _look(held: Any, column: Column, trusted: bool, two_valued: bool) -> Look:
     """Look at a column by itself, once for what is declared of it; its values are not kept."""
 
     def look() -> Look:
-        content = held.thing.content
+        content = held.value.content
         place = content.column_names.index(column.name)
         series = nw.from_native(content.column(place), series_only=True).alias(column.name)
         seen = look_at_column(series, column, trusted=trusted, categories=True, two_valued=two_valued)

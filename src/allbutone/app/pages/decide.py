@@ -69,8 +69,8 @@ def _after(query: QueryParams, context: RequestContext, step: Progress) -> Answe
     if not read(GROUPS, query)["drawn"]:
         return Answer({"after": piece("decide_nothing.html")})
     held = _found(query, context)
-    assessment, chosen = _assessment(held, query, step), held.thing.request.chosen
-    if held.thing.ledger:
+    assessment, chosen = _assessment(held, query, step), held.value.request.chosen
+    if held.value.ledger:
         _noted(held, passed=assessment.verdict.passed)
     order, judged = ToldValues.of(assessment.risk, assessment.rule).order, MEMBERSHIP in assessment.risk
     with step("Drawing figures", None):
@@ -86,13 +86,13 @@ def _after(query: QueryParams, context: RequestContext, step: Progress) -> Answe
         }
         figures = {name: untitled(one) for name, one in found.items()}
     measures = ("row", *(name for name in MEASURES if name in assessment.risk))
-    page = board_page(assessment, _origin(held, query), _note(held.thing.request))
+    page = board_page(assessment, _origin(held, query), _note(held.value.request))
     part = piece(
         "decide_after.html",
         board=Markup(board_part(page)),
-        request=held.thing.request,
-        ledger=held.thing.ledger,
-        number=held.thing.number,
+        request=held.value.request,
+        ledger=held.value.ledger,
+        number=held.value.number,
         assessment=assessment,
         values=value_lines(values_of(assessment.risk, assessment.rule, SHOWN, assessment.verdict.outside)),
         figures=list(figures),
@@ -104,7 +104,7 @@ def _after(query: QueryParams, context: RequestContext, step: Progress) -> Answe
 
 def _noted(held: Held, *, passed: bool) -> int:
     """Record once that this was drawn and judged, so that who draws again is known to have chosen."""
-    drawn: DrawnRelease = held.thing
+    drawn: DrawnRelease = held.value
 
     def note() -> int:
         assert drawn.ledger is not None
@@ -125,12 +125,12 @@ def _as_asked(held: Held, query: QueryParams, *names: str) -> forecasts.ReleaseR
     """Return the request of what was drawn, with the rule and what else the address asks for now."""
     asked = read(forecasts.GROUPS, query, "probability", *names)
     rule = forecasts.rule_of(asked)
-    return replace(held.thing.request, rule=rule, **{name: asked[name] for name in names})
+    return replace(held.value.request, rule=rule, **{name: asked[name] for name in names})
 
 
 def _assessment(held: Held, query: QueryParams, step: Progress) -> Assessment:
     """Return what `assess` does, each part once: another rule needs no new attack."""
-    release, request = held.thing.release, _as_asked(held, query)
+    release, request = held.value.release, _as_asked(held, query)
     chosen = request.chosen
     records, prior = chosen.records, chosen.prior
     normality = forecasts.normality_of(chosen, step)
@@ -141,25 +141,25 @@ def _assessment(held: Held, query: QueryParams, step: Progress) -> Assessment:
     with step("Attacking records", len(records.values)) as watch:
         # by this release and all earlier ones; the integrals' random points are no secret, and a fixed start gives
         # the same answer twice
-        everything, rng = held.thing.judged.release, np.random.default_rng(0)
+        everything, rng = held.value.judged.release, np.random.default_rng(0)
         attack = partial(risk_columns, records, everything, rng=rng, watch=watch)
         risk = held.get_or_compute(("risk",), attack)
         risk = risk | request.rule.judge(risk)
     # with what is out and this very release counted in, as a report by the command line counts them
     key = query.get("drawn", "")
-    plan = forecasts.budget_of(chosen, request.rows, request.rule, step, held.thing.judged, key)
+    plan = forecasts.budget_of(chosen, request.rows, request.rule, step, held.value.judged, key)
     if plan.luck or discloses_anybody(risk):
         with step("Trying what would pass", None) as watch:
             plan = held.get_or_compute(("tried", request.rule), partial(plan.tried, watch))
     compared = held.get_or_compute(("compared",), lambda: compare(records, release, step))
     normal = None if chosen.classes else prior
     told = Assessment(records, release, normal, normality, risk, plan, *compared, say=in_app_words)
-    return replace(told, judged=held.thing.judged, rule=request.rule, class_fit=fit)
+    return replace(told, judged=held.value.judged, rule=request.rule, class_fit=fit)
 
 
 def _origin(held: Held, query: QueryParams) -> Origin:
     """Say where the release comes from: the digest is that of the files to be taken home."""
-    drawn, format = held.thing, read(forecasts.GROUPS, query, "format")["format"]
+    drawn, format = held.value, read(forecasts.GROUPS, query, "format")["format"]
 
     def digest() -> str:
         with tempfile.TemporaryDirectory(prefix="allbutone-") as place:
@@ -178,7 +178,7 @@ def _origin(held: Held, query: QueryParams) -> Origin:
 def _zip(query: QueryParams, context: RequestContext, step: Progress) -> Download:
     """Return the files that `allbutone synthesize` writes, and nothing of this computer with them."""
     held = _found(query, context)
-    drawn = held.thing
+    drawn = held.value
     with tempfile.TemporaryDirectory(prefix="allbutone-") as place:
         folder = Path(place) / FOLDER
         save_release(drawn.release, folder, format=read(forecasts.GROUPS, query, "format")["format"])
@@ -202,12 +202,12 @@ def _report(query: QueryParams, context: RequestContext, step: Progress) -> Down
 def _page(query: QueryParams, context: RequestContext, step: Progress) -> Download:
     """Return the board's page by itself, to be printed and signed."""
     held = _found(query, context)
-    page = page_report(_assessment(held, query, step), _note(held.thing.request), _origin(held, query))
+    page = page_report(_assessment(held, query, step), _note(held.value.request), _origin(held, query))
     return Download("page.html", page.encode(), HTML)
 
 
 def _public(query: QueryParams, context: RequestContext, step: Progress) -> Download:
-    drawn = _found(query, context).thing
+    drawn = _found(query, context).value
     return Download("public.html", public_report(drawn.release, _note(drawn.request)).encode(), HTML)
 
 

@@ -24,7 +24,7 @@ SHOWN = 10  # records listed
 def _table(query: QueryParams, context: RequestContext, step: Progress) -> Answer:
     """Name the table, say how often it was drawn from already, and whether this is too large to be drawn here."""
     request, drawn = forecasts.ReleaseRequest.of(query, context), context.session.held.get(query.get("drawn", ""))
-    other = drawn is not None and isinstance(drawn.thing, DrawnRelease) and drawn.thing.request.key != request.key
+    other = drawn is not None and isinstance(drawn.value, DrawnRelease) and drawn.value.request.key != request.key
     limits = (forecasts.MOST_FILES, forecasts.MOST_VALUES)
     ledger, here = forecasts.ledger_of(request.chosen, context), context.session.draws[request.chosen.name]
     part = piece(

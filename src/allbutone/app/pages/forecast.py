@@ -164,7 +164,7 @@ class ReleaseRequest:
             ]
         number = ["--datasets", f"{self.number}"]
         lines.append(["allbutone", "synthesize", table, "--out", "release", *number, *kind, *again])
-        alike = [] if self.chosen.held.thing.header else ["--no-header"]
+        alike = [] if self.chosen.held.value.header else ["--no-header"]
         alike += ["--complete-cases"] if self.chosen.reading.complete_cases else []
         lines.append(["allbutone", "report", table, "release", *alike])
         if self.rule != Rule():

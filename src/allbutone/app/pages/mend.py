@@ -67,16 +67,16 @@ class Mending:
     @property
     def ticked(self) -> list[str]:
         """The columns that are used."""
-        return self.query.getlist(source.COLUMNS) or list(self.held.thing.names)
+        return self.query.getlist(source.COLUMNS) or list(self.held.value.names)
 
     @property
     def rows(self) -> int:
         """How many the table has."""
-        return self.held.thing.content.num_rows
+        return self.held.value.content.num_rows
 
     def look(self, name: str) -> Look:
         """Return what a column looks like."""
-        return self.said.looks[self.held.thing.names.index(name)]
+        return self.said.looks[self.held.value.names.index(name)]
 
     def without(self, names: Iterable[str]) -> Fields:
         """Return the ticks without some columns."""
@@ -138,7 +138,7 @@ class Mending:
             return 0
 
     def _of_column(self, problem: Problem) -> Line:
-        name, names = problem.column, self.held.thing.names
+        name, names = problem.column, self.held.value.names
         place = names.index(name) + 1 if name in names else 0
         buttons, notes = [Button(f"Leave out {_shown(name)}", self.without([name]))], list[str]()
         for cure in problem.cures:
@@ -155,7 +155,7 @@ class Mending:
         if cure.argument == "columns" and column:
             # only numbers that are not called after people can be what somebody measured
             named = looks_like_identifier(column) or self.look(column).is_category
-            numeric = str(self.held.thing.content.column(column).type) not in ("string", "large_string")
+            numeric = str(self.held.value.content.column(column).type) not in ("string", "large_string")
             return [Button("It is a measurement, keep it", {"measured": "yes"})] if numeric and not named else []
         if cure.argument == "missing_codes":
             codes = dict.fromkeys([*self.asked["codes"], *(cure.value or ())])
@@ -171,7 +171,7 @@ class Mending:
     @property
     def chosen(self) -> list[Line]:
         """What was chosen of the ways out, each with a button that takes it back."""
-        asked, table = self.asked, self.held.thing
+        asked, table = self.asked, self.held.value
         back = "Take it back"
         gaps = {
             "leave-out": "Rows with gaps are left out.",
@@ -196,7 +196,7 @@ class Mending:
     @property
     def proposed(self) -> list[Line]:
         """What a draft of a table file would declare of the columns that are used: one line for all alike."""
-        fields, names = proposals(self.held.thing, self.said.looks), self.held.thing.names
+        fields, names = proposals(self.held.value, self.said.looks), self.held.value.names
         alike: dict[str, tuple[list[str], Fields]] = {}
         for place, (column, look) in enumerate(
             zip(self.said.schema.columns, self.said.looks, strict=True), start=1
@@ -259,7 +259,7 @@ def _standing(query: QueryParams, context: RequestContext, step: Progress) -> An
     every: Fields = {name: text for line in proposed for name, text in line.buttons[0].fields.items()}
     part = piece(
         "mend_standing.html", table=table, hindrances=hindrances, chosen=mending.chosen, proposed=proposed,
-        every=Button(f"Apply all {len(proposed)}", every), name=mending.held.thing.name,
+        every=Button(f"Apply all {len(proposed)}", every), name=mending.held.value.name,
     )  # fmt: skip
     return Answer({"standing": part})
 
@@ -268,7 +268,7 @@ def _table(query: QueryParams, context: RequestContext, step: Progress) -> Answe
     """Name the table and say of each of its columns what there is to know, whatever the gate says of them."""
     with step("Looking at the columns", None):
         mending = Mending.of(query, context)
-        return Answer({"about": about(mending.held.thing), **_columns(mending, context)})
+        return Answer({"about": about(mending.held.value), **_columns(mending, context)})
 
 
 def _columns(mending: Mending, context: RequestContext) -> dict[str, str]:
@@ -316,7 +316,7 @@ def _model(query: QueryParams, context: RequestContext, step: Progress) -> Answe
 def _read_table_file(query: QueryParams, context: RequestContext, place: Path) -> Answer:
     """Fill the fields from a table file that was sent, and say what of it and of the table does not meet."""
     path = declared.sent_file(query, place, ".toml")
-    names, schema = source.table_of(query, context).thing.names, Schema.of(path)
+    names, schema = source.table_of(query, context).value.names, Schema.of(path)
     refuse_derived(schema.among(names), "the app", "use the command line, or Python")
     said = {column.name for column in schema.columns}
     absent, silent = sorted(said - set(names)), [name for name in names if name not in said]

@@ -106,17 +106,17 @@ class Chosen:
     def options(self) -> list[str]:
         """What the command line needs to read the same columns from the same file."""
         kept, reading = self.records.order, self.reading
-        asked = [part for name, value in self.held.thing.asked.items() for part in (f"--{name}", value)]
+        asked = [part for name, value in self.held.value.asked.items() for part in (f"--{name}", value)]
         asked += ["--complete-cases"] if reading.complete_cases else []
         asked += ["--rows-are-people"] if reading.rows_are_people else []
         asked += [part for name in self.keep for part in ("--keep", name)]
         asked += ["--missing", self.missing] if self.missing != REFUSE else []
         asked += ["--model", CLASSES, "--classes", f"{self.classes}"] if self.classes else []
         asked += ["--cells", self.cells.replace(" ", "-")] if self.cells != MAIN_EFFECTS else []
-        if self.held.thing.header:
+        if self.held.value.header:
             named = reading.columns or reading.measured or reading.drop_unusable
             return asked + [part for name in kept if named for part in ("--columns", name)]
-        left_out = [name for name in self.held.thing.names if name not in kept]
+        left_out = [name for name in self.held.value.names if name not in kept]
         return [*asked, "--no-header", *(part for name in left_out for part in ("--drop", name))]
 
     @property
@@ -204,7 +204,7 @@ def chosen(query: QueryParams, context: RequestContext) -> Chosen:
     if COLUMNS in query and not any(columns):
         raise FieldError(COLUMNS, "none is ticked", "tick at least one", where="The columns")
     said = declared.declaration(query, held, asked)
-    keep, reading = declared.kept_columns(query, held.thing.names), reading_of(columns, held, asked, said)
+    keep, reading = declared.kept_columns(query, held.value.names), reading_of(columns, held, asked, said)
     need_prior = [column for column in said.schema.measurements if public and column.name not in keep]
     records = _admitted(held, reading, said.problems, Schema(tuple(need_prior)))
     keep = tuple(name for name in keep if name in records.order)
@@ -214,7 +214,7 @@ def chosen(query: QueryParams, context: RequestContext) -> Chosen:
     else:
         require_measurements(drawn)
     prior, note = _prior(said, records.select(drawn), asked, held, reading) if drawn else (NIW.flat(1), "")
-    table = Chosen(held.thing.name, records, prior, note, held, reading, public, keep)
+    table = Chosen(held.value.name, records, prior, note, held, reading, public, keep)
     if reading.gaps and records.has_gaps:
         table = replace(table, missing=asked["gaps"])
     if records.categories.columns and not classes:
@@ -229,7 +229,7 @@ def reading_of(
     columns: tuple[str, ...], held: Held, asked: Mapping[str, Any], said: declared.Declaration
 ) -> Reading:
     """Return how an address says that a table is read."""
-    used = said.schema.for_columns(columns or held.thing.names).columns
+    used = said.schema.for_columns(columns or held.value.names).columns
     return Reading(
         columns,
         asked["measured"] == "yes",
@@ -239,7 +239,7 @@ def reading_of(
         asked["repeats"] == "people",
         asked["gaps"] in (IMPUTE, KEEP_GAPS),
         asked["model"] == CLASSES,
-        rows_in(asked["leave"], held.thing.content.num_rows),
+        rows_in(asked["leave"], held.value.content.num_rows),
     )
 
 
@@ -283,7 +283,7 @@ def _admitted(held: Held, reading: Reading, faults: Sequence[Problem], prior_of:
 
     `faults`: of the fields; `prior_of`: of the columns that need a centre and a spread.
     """
-    ticked, records = reading.columns or held.thing.names, None
+    ticked, records = reading.columns or held.value.names, None
     problems = [fault for fault in faults if fault.column in ticked]
     try:
         records = records_of(held, reading)
@@ -303,7 +303,7 @@ def _admitted(held: Held, reading: Reading, faults: Sequence[Problem], prior_of:
 
 def records_of(held: Held, reading: Reading) -> Records:
     """Return the records of a table, read once for all pages."""
-    return held.get_or_compute(("records", reading), lambda: _records(held.thing, reading))
+    return held.get_or_compute(("records", reading), lambda: _records(held.value, reading))
 
 
 def _records(table: declared.Uploaded, reading: Reading) -> Records:

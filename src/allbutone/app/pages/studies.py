@@ -61,7 +61,7 @@ class Asked:
     @property
     def study(self) -> Study:
         """What its folder holds."""
-        return self.held.thing
+        return self.held.value
 
 
 def names_of(folders: tuple[Path, ...]) -> dict[str, Path]:
@@ -94,7 +94,7 @@ def _asked(query: Mapping[str, str], context: RequestContext, step: Progress) ->
         raise InputError(words, "start the app again with --study") from error
     with step("Reading the study", None):
         held = _loaded(folders[name], state.st_mtime_ns, state.st_size)
-    return Asked(name, folders[name], held, held.get_or_compute(("groups",), lambda: _groups(held.thing)))
+    return Asked(name, folders[name], held, held.get_or_compute(("groups",), lambda: _groups(held.value)))
 
 
 @lru_cache(maxsize=8)

@@ -10,7 +10,7 @@ from allbutone.app.pages.forecast import CARRIED, CHIP_IF_KNOWN
 
 def _table(query: QueryParams, context: RequestContext, step: Progress) -> Answer:
     """Name the table that is here."""
-    return Answer({"about": about(source.table_of(query, context).thing)})
+    return Answer({"about": about(source.table_of(query, context).value)})
 
 
 def about(table: columns.Uploaded) -> str:
