@@ -102,11 +102,14 @@ def test_groups_are_of_chains_and_add_up(table, rng):
     np.testing.assert_allclose(first.effective_draws, 1 / np.sum(weights**2, axis=0))
 
 
-@pytest.mark.parametrize("half", [0.0, 0.5])
-def test_weights_say_what_a_chain_without_the_record_says(rng, half):
+@pytest.mark.parametrize("limited", [False, True])
+def test_weights_say_what_a_chain_without_the_record_says(rng, limited):
+    """Also of a person at a limit below which many are, in a table of whole numbers."""
     values = np.concatenate([rng.standard_normal((25, 1)), 6 + rng.standard_normal((15, 1)), [[3.0]]])
-    values = np.round(values) if half else values
-    records = IncompleteRecords.of(None, values, None, values - half, values + half)
+    records = IncompleteRecords.of(None, values)
+    if limited:
+        whole = np.maximum(np.round(np.append(values[:40], [[-1.0]], axis=0)), -1)
+        records = IncompleteRecords.of(None, whole, None, np.where(whole > -1, whole - 0.5, -np.inf), whole + 0.5)
     model, none = ClassModel(1, classes=3), np.zeros((5, 0), dtype=int)
     points, person = np.array([[-1.0], [0.5], [3.0], [6.0], [9.0]]), np.array([40])
     with_it = draw_classes(ClassChains.start(model, records, rng, 16), 60)
