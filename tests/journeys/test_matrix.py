@@ -1,8 +1,11 @@
 """Every kind of table crossed with everything that can be asked: a law holds in each cell, or it is refused."""
 
+import html
+import io
 import re
 from dataclasses import dataclass, replace
 from functools import cached_property
+from urllib.parse import urlencode
 
 import narwhals as nw
 import numpy as np
@@ -431,6 +434,7 @@ def ledger(case, folder):
 # ------------------------------------------------------------------------------------------ the app, devices
 
 
+FORM = "application/x-www-form-urlencoded"
 OFFERED = {"guarantee": "epsilon", "engine": "from-table"}  # fields that a page would have
 FIELDS = {"kept": {"keep-3": "yes"}, "gaps": {"gaps": "keep"}, "classes": {"model": "classes", "classes": 2}}
 
@@ -456,13 +460,34 @@ def answer(browser, path, state, **fields):
 
 
 def upload(case, browser):
-    """The app's budget is that of the package."""
+    """The app's budget is that of the package; with a guarantee, what its release is judged beside, and its ε."""
+    if case.kind == "guarantee":
+        drawn_with_a_guarantee(case, browser)
+        return
     found = answer(browser, "budget/budget", uploaded(case, browser), **FIELDS.get(case.kind, {}))
-    how = {} if case.kind == "guarantee" else HOW.get(case.kind, {})
-    plan = abo.budget(case.frame, rows=PEOPLE, rng=0, **how)
+    plan = abo.budget(case.frame, rows=PEOPLE, rng=0, **HOW.get(case.kind, {}))
     said = re.sub(r"\s+", " ", re.sub("<[^>]*>", " ", found["parts"]["verdict"]))
     assert str(plan.limiting_row) in said
     assert re.sub(r"\s+", " ", plan.sentence)[:30] in said
+
+
+def drawn_with_a_guarantee(case, browser):
+    state = {"table": browser.send(case.frame.to_csv(index=False).encode(), "table.csv")[1]["fields"]["table"]}
+    state |= {
+        f"{key}-{place}": f"{value}"
+        for place, each in enumerate(LIMITS.values(), 1)
+        for key, value in each.items()
+    }
+    state |= {"prior": "public", "guarantee": "noise", "epsilon": "3"}
+    address = urlencode(state)
+    with browser.stay():
+        drawn = last_line(browser.ask(f"/draw/draw?{address}", "POST", "", content_type=FORM)[2])
+        address += f"&drawn={drawn['fields']['drawn']}"
+        said = last_line(browser.ask(f"/decide/after?{address}")[2])["parts"]["after"]
+        found = pd.read_csv(io.BytesIO(browser.ask(f"/decide/risk.csv?{address}")[2]))
+    assert case.release.noisy.in_words in html.unescape(said)
+    for name in ("baseline_age", "bound_ldl"):  # what is known beforehand, and what ε allows, follow from no noise
+        np.testing.assert_allclose(found[name], case.usual[name], rtol=1e-6)
 
 
 def record(case, browser):

@@ -13,8 +13,7 @@ from scipy.stats import chi2
 from scipy.stats import t as student
 
 import allbutone as abo
-from allbutone.cli.reading import require_within_limit
-from allbutone.disclosure.guarantee import passed_limit
+from allbutone.disclosure.guarantee import passed_limit, require_within_limit
 from allbutone.disclosure.risk import risk_columns
 from allbutone.model.location import LocationModel, MixedRecords, Parameters, default_weight
 from allbutone.model.moments import Cells

@@ -73,7 +73,7 @@ _ADDED = Refusal(
     "guarantees add up by their ε (`allbutone ledger`), not by attacks",
     by_mathematics=True,
 )
-_GUARANTEED = Refusal("made with a guarantee|the app has no", "not built for releases with a guarantee")
+_GUARANTEED = Refusal("the app has no", "not built for releases with a guarantee")
 _CARD = Refusal("on the processor alone", "a card attacks measurements alone, and draws classes")
 _LOSS = Refusal("classes", "the loss of classes that nobody has observed has no closed form")
 _ROWS = Refusal("stays in its engine|elsewhere", "takes all rows here: collect them first")
@@ -98,7 +98,6 @@ REFUSED: dict[tuple[str, str], Refusal] = {
     ("grown", "guarantee"): _ADDED,
     ("budget", "guarantee"): _ONCE,
     ("ledger", "guarantee"): _ADDED,
-    ("upload", "guarantee"): _GUARANTEED,
     ("record", "guarantee"): _GUARANTEED,
     ("device", "guarantee"): _CARD,
     ("lacking_records", "engine"): _ROWS,

@@ -31,6 +31,8 @@ CONTROLS = {
     "draws": "at “How many”",
     "probability": "at “A value is disclosed from a probability of”",
     "keep": "at “Keep” of Mend",
+    "epsilon": "at “ε” of Draw",
+    "delta": "at “δ” of Draw",
     "lacking_columns": "at “Columns of everyone”",
     "lacking_records": "at “Records, besides the one looked at”",
 }

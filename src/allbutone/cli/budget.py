@@ -14,7 +14,7 @@ from allbutone.cli.synthesize import describe_prior, fit
 from allbutone.disclosure.budget import COUNTS, EXPECTED_RELEASES, EXPECTED_WITH_CLASSES, Budget
 from allbutone.disclosure.budget import budget as planned
 from allbutone.disclosure.guarantee import LEAST_EPSILON, left_in_words, left_of_limit, rounded_down
-from allbutone.disclosure.guarantee_plan import ERRORS, NO_PRIVACY, ROUTES, SHARE_ERROR, plan_guarantee, useful
+from allbutone.disclosure.guarantee_plan import ERROR_WORDS, NO_PRIVACY, ROUTES, plan_guarantee, useful
 from allbutone.figures.budget import budget_figure, guarantee_figure
 from allbutone.figures.export import write_figure
 from allbutone.releases.gaussian_account import DELTA
@@ -210,10 +210,8 @@ def guarantee(
         if images:
             terminal.write_pictures(out, images, force, [figure])
     terminal.say(f"{plan.sentence}\n", "bold")
-    words = ("mean (spreads)", "spread (share)", "correlation", "level's share")
-    named = dict(zip((*ERRORS, SHARE_ERROR), words, strict=True))
     shown = plan.errors
-    headings = ("", "ε", *(named[key] for key in shown), "")
+    headings = ("", "ε", *(ERROR_WORDS[key] for key in shown), "")
     rows = []
     for route, means in ROUTES.items():
         for row in plan.of(route)[: 1 if route == NO_PRIVACY else None]:

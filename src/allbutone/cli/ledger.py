@@ -8,8 +8,8 @@ import typer
 
 from allbutone.cli import options as ask
 from allbutone.cli.output import from_here, propose, say, show, show_notes
-from allbutone.cli.reading import TableLedger, in_memory, records_like, terms_of
-from allbutone.disclosure.guarantee import left_in_words, total_in_words
+from allbutone.cli.reading import TableLedger, in_memory, records_like
+from allbutone.disclosure.guarantee import left_in_words, terms_of, total_in_words
 from allbutone.releases.folder import load_release
 from allbutone.releases.ledger import Ledger
 from allbutone.releases.ledger_file import Terms

@@ -13,14 +13,13 @@ import pyarrow as pa
 
 from allbutone.cli.options import LedgerOptions, ModelOptions, TableOptions, flag_of
 from allbutone.cli.output import from_here, say
-from allbutone.disclosure.guarantee import passed_limit, total_in_words
+from allbutone.disclosure.guarantee import require_within_limit, total_in_words
 from allbutone.model.niw import NIW
 from allbutone.model.prior import read_prior
 from allbutone.releases.folder import is_release, load_release
 from allbutone.releases.ledger import Ledger, Together
 from allbutone.releases.ledger_file import DRAWN, Entry, Terms, digest_of_release
 from allbutone.releases.mechanism import CLASSES, REFUSE
-from allbutone.releases.private_release import ADJACENCY
 from allbutone.releases.public_ball import without_limits
 from allbutone.releases.release import Release, reading_of
 from allbutone.releases.several import Released
@@ -424,14 +423,6 @@ class TableLedger:
             say(words)
 
 
-def terms_of(release: Release) -> Terms:
-    """Return a release's guarantee as the ledger keeps it."""
-    noisy = release.noisy
-    assert noisy is not None
-    basis = "OpenDP's discrete Gaussian noise on the moments"
-    return Terms(epsilon=noisy.epsilon, delta=noisy.delta, rho=noisy.rho, adjacency=ADJACENCY, basis=basis)
-
-
 def open_ledger(source: TableOptions, options: LedgerOptions, *, moments: bool = False) -> TableLedger:
     """Return the ledger of a table; none has one that stays where it is, which would have to be read whole."""
     if not (source.stays or moments):
@@ -442,13 +433,6 @@ def open_ledger(source: TableOptions, options: LedgerOptions, *, moments: bool =
             "leave --ledger out, and name all releases of the table when you ask for its risk",
         )
     return TableLedger(LedgerOptions(alone=True, no_ledger=True), source.table)
-
-
-def require_within_limit(ledger: Ledger, planned: Terms | None) -> None:
-    """Refuse one more release, with this guarantee or none, that a declared total does not allow."""
-    if message := passed_limit(ledger, planned):
-        cure = "declare another total, if the board agrees (allbutone ledger limit)"
-        raise InputError(message, "release nothing more", cure)
 
 
 def show_together(judged: Together | None) -> None:

@@ -12,7 +12,8 @@ import typer
 
 from allbutone.cli import options as ask
 from allbutone.cli import output as terminal
-from allbutone.cli.reading import TableLedger, declared, open_ledger, read, read_content, terms_of
+from allbutone.cli.reading import TableLedger, declared, open_ledger, read, read_content
+from allbutone.disclosure.guarantee import terms_of
 from allbutone.model.location import SEPARATE
 from allbutone.model.niw import NIW
 from allbutone.model.sites import SiteMoments

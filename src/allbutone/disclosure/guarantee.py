@@ -16,6 +16,8 @@ from allbutone.model.niw import NIW
 from allbutone.releases.gaussian_account import DELTA, delta_of, gaussian_epsilon
 from allbutone.releases.ledger import Ledger
 from allbutone.releases.ledger_file import Terms
+from allbutone.releases.private_release import ADJACENCY
+from allbutone.releases.release import Release
 from allbutone.support.arrays import solve_rows
 from allbutone.support.errors import Cure, InputError, count_of
 from allbutone.support.text import ShowsItself, counted
@@ -218,6 +220,14 @@ class _SummedLoss(Loss):
         return value, slope, curvature
 
 
+def terms_of(release: Release) -> Terms:
+    """Return a release's guarantee as the ledger keeps it."""
+    noisy = release.noisy
+    assert noisy is not None
+    basis = "OpenDP's discrete Gaussian noise on the moments"
+    return Terms(epsilon=noisy.epsilon, delta=noisy.delta, rho=noisy.rho, adjacency=ADJACENCY, basis=basis)
+
+
 def spent(ledger: Ledger) -> list[Terms]:
     """Return the guarantees of all releases that were drawn, voided ones among them.
 
@@ -250,6 +260,13 @@ def passed_limit(ledger: Ledger, planned: Terms | None) -> str:
         f"with it the releases of this table would come to {together} together, more than the total of "
         f"{_limit_in_words(limit)} that was declared"
     )
+
+
+def require_within_limit(ledger: Ledger, planned: Terms | None) -> None:
+    """Refuse one more release, with this guarantee or none, that a declared total does not allow."""
+    if message := passed_limit(ledger, planned):
+        cure = "declare another total, if the board agrees (allbutone ledger limit)"
+        raise InputError(message, "release nothing more", cure)
 
 
 def left_of_limit(ledger: Ledger) -> tuple[float, float] | None:

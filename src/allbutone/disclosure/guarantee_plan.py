@@ -16,6 +16,9 @@ from allbutone.tables.schema import Schema
 
 ERRORS = ("mean_error", "spread_error", "correlation_error")
 SHARE_ERROR = "share_error"  # where there are categories
+ERROR_WORDS = dict(
+    zip((*ERRORS, SHARE_ERROR), ("mean (spreads)", "spread (share)", "correlation", "level's share"), strict=True)
+)
 MOST_ERROR = 0.2  # of a spread, a share of it, or of a correlation: with more nothing is learnt from the release
 NO_PRIVACY, NOISE = "no privacy", "noise"
 ROUTES = {NO_PRIVACY: "no guarantee", NOISE: "noise on the moments (synthesize --epsilon)"}

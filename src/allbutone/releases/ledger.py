@@ -189,13 +189,21 @@ class Ledger:
         return self._change(voided)
 
     def note_drawn(
-        self, records: Records, folder: str | Path, *, passed: bool, reason: str, place: Path
+        self,
+        records: Records,
+        folder: str | Path,
+        *,
+        passed: bool | None,
+        reason: str,
+        place: Path,
+        guarantee: Terms | None = None,
     ) -> tuple["Ledger", int]:
-        """Record a release whose verdict was read and that nobody has; return its number, too.
+        """Record a release that nobody has, and its verdict, where it was read; return its number, too.
 
         It does not count, unless it is given out after all, and is an attempt where another is.
         """
-        noted = self.record(records, folder, how=DRAWN, place=place).judge([folder], passed=passed)
+        noted = self.record(records, folder, how=DRAWN, place=place, guarantee=guarantee)
+        noted = noted if passed is None else noted.judge([folder], passed=passed)
         number = noted.releases[-1].number
         return noted.void(number, reason), number
 

@@ -92,8 +92,11 @@ def switch_keys(query: Mapping[str, str]) -> list[str]:
 
 
 def switched(query: QueryParams, names: tuple[str, ...]) -> QueryParams:
-    """Return the address with the changes that are tried made in it, but for the prior, which has no numbers."""
-    taken = {name: query.getlist(name) for name in query if name != "try"}
+    """Return the address with the changes that are tried made in it, but for the prior, which has no numbers.
+
+    A budget is for releases without a guarantee, whether the next one is to have one or not.
+    """
+    taken = {name: query.getlist(name) for name in query if name not in ("try", "guarantee")}
     for kind, _, rest in (key.partition("-") for key in switch_keys(query)):
         places = [part for part in rest.split("-") if part.isascii() and part.isdecimal()]
         if kind == "size" and places:

@@ -35,6 +35,12 @@ KEEP = Switch(
     help="Public: it goes out as it is, a row for each person, and the other columns are drawn given it. The "
     "adversary knows it of everyone, the missing record included.",
 )  # fmt: skip
+MAY_LACK = Switch(
+    "gaps", "May be missing",
+    help="Public, too: values of this column may be missing, whether some are or not (gaps = true in a table "
+    "file). A guarantee takes gaps in these columns alone.",
+    only="guarantee=noise",
+)  # fmt: skip
 LEVELS = Field(
     "levels", "Levels", "",
     "All that there can be, in order, between commas. They go out with a release; left empty, those of this table "
@@ -70,7 +76,7 @@ OF_A_MEASUREMENT: tuple[Field, ...] = (
     Hidden("step_of", "Steps of"),
 )  # fmt: skip
 WORDS = (Hidden("label", "Label"), Hidden("unit", "Unit"), Hidden("missing", "Codes of its own"))
-FIELDS = (KIND, *OF_A_MEASUREMENT, LEVELS, *WORDS)
+FIELDS = (KIND, *OF_A_MEASUREMENT, LEVELS, MAY_LACK, *WORDS)
 OF_THE_PRIOR = ("centre", "spread")
 _NUMBERS, _LISTS = ("low", "high", "decimals", "step", *OF_THE_PRIOR), ("quantiles", "missing")
 _NOT_OF = {CATEGORY: {one.name for one in OF_A_MEASUREMENT}, MEASUREMENT: {"levels"}}
@@ -137,6 +143,7 @@ def declaration(query: Mapping[str, str], held: Any, asked: Mapping[str, Any]) -
 def _entries(query: Mapping[str, str], place: int, public: bool) -> dict[str, Any]:
     """Return the entries of one column, without what its kind cannot have: no field shows that."""
     asked = {one.name: query.get(f"{one.name}-{place}", "").strip() for one in FIELDS}
+    asked[MAY_LACK.name] = asked[MAY_LACK.name].replace(MAY_LACK.default, "")
     if asked["levels"] and not asked["kind"]:
         asked["kind"] = CATEGORY
     silent = {*_NOT_OF.get(asked["kind"], ()), *(() if public else OF_THE_PRIOR)}
@@ -169,6 +176,8 @@ def _meant(key: str, text: str) -> Any:
             return json.loads(text)
         if key == "levels":
             return [level.strip() for level in text.split(",")]
+        if key == MAY_LACK.name:
+            return MAY_LACK.value(text)
         number = float(text) if key in _NUMBERS else None
     except (ValueError, RecursionError):
         return text
@@ -204,6 +213,8 @@ def fields_of(schema: Schema, names: Sequence[str]) -> dict[str, str | list[str]
 def _text(value: Any) -> str:
     if isinstance(value, str):
         return value
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     if isinstance(value, dict):
         return json.dumps(value)
     if isinstance(value, list):

@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+import plotly.graph_objects as go
 from markupsafe import Markup
 from starlette.datastructures import QueryParams
 
@@ -13,23 +14,26 @@ from allbutone.app.forms import Group, in_app_words, names, read
 from allbutone.app.jobs import Answer, Download, Progress, as_csv
 from allbutone.app.page import Held, Page, RequestContext, Source, piece, templates
 from allbutone.app.pages import forecast as forecasts
+from allbutone.disclosure.guarantee import left_in_words, terms_of
 from allbutone.disclosure.risk import risk_columns
-from allbutone.disclosure.rule import MEMBERSHIP, ToldValues, discloses_anybody
+from allbutone.disclosure.rule import MEMBERSHIP, Rule, ToldValues, discloses_anybody
 from allbutone.figures.export import untitled
-from allbutone.figures.risk import disclosure_figure, membership_figure, risk_figure
+from allbutone.figures.risk import disclosure_figure, membership_figure, private_risk_figure, risk_figure
 from allbutone.releases.check_files import zip_release
 from allbutone.releases.folder import save_release
 from allbutone.releases.ledger import Ledger, Together
-from allbutone.releases.ledger_file import DRAWN, digest_of_release
+from allbutone.releases.ledger_file import DRAWN, Terms, digest_of_release
 from allbutone.releases.release import Release
 from allbutone.reports.assessment import Assessment, class_fit_of, compare
 from allbutone.reports.board import Origin, board_page
+from allbutone.reports.findings import private_risk_sentence
+from allbutone.reports.guaranteed import GuaranteedCase, assess_guaranteed, guarantee_facts
 from allbutone.reports.report import (
     MEASURES,
     board_part,
-    confidential_report,
     environment,
     fidelity_figures,
+    full_report,
     page_report,
     public_report,
 )
@@ -64,6 +68,11 @@ class DrawnRelease:
         assert self.ledger is not None
         return self.ledger.parent / FOLDER
 
+    @property
+    def terms(self) -> Terms | None:
+        """Its guarantee, as a ledger keeps it."""
+        return None if self.release.noisy is None else terms_of(self.release)
+
 
 def _after(query: QueryParams, context: RequestContext, step: Progress) -> Answer:
     if not read(GROUPS, query)["drawn"]:
@@ -71,11 +80,11 @@ def _after(query: QueryParams, context: RequestContext, step: Progress) -> Answe
     held = _found(query, context)
     assessment, chosen = _assessment(held, query, step), held.value.request.chosen
     if held.value.ledger:
-        _noted(held, passed=assessment.verdict.passed)
+        note(held, passed=assessment.verdict.passed)
     order, judged = ToldValues.of(assessment.risk, assessment.rule).order, MEMBERSHIP in assessment.risk
     with step("Drawing figures", None):
         found = {
-            "disclosure": disclosure_figure(assessment.risk, assessment.rule),
+            "disclosure": _disclosure(assessment),
             **({"membership": membership_figure(assessment.risk, assessment.rule)} if judged else {}),
             **(
                 {"risk": risk_figure(assessment.risk, chosen.drawn, order, labels=3)}
@@ -94,6 +103,8 @@ def _after(query: QueryParams, context: RequestContext, step: Progress) -> Answe
         ledger=held.value.ledger,
         number=held.value.number,
         assessment=assessment,
+        judged=_judged_words(assessment),
+        guarantee=None if held.value.release.noisy is None else guarantee_facts(held.value.release.noisy),
         values=value_lines(values_of(assessment.risk, assessment.rule, SHOWN, assessment.verdict.outside)),
         figures=list(figures),
         lines=[[assessment.risk[name][place] for name in measures] for place in order[:SHOWN]],
@@ -102,19 +113,39 @@ def _after(query: QueryParams, context: RequestContext, step: Progress) -> Answe
     return Answer({"after": part}, figures)
 
 
-def _noted(held: Held, *, passed: bool) -> int:
-    """Record once that this was drawn and judged, so that who draws again is known to have chosen."""
+def _disclosure(case: Assessment | GuaranteedCase) -> go.Figure:
+    """Draw how well values are known, and how far the guarantee lets them be."""
+    if isinstance(case, GuaranteedCase):
+        return private_risk_figure(case.risk, case.noisy, case.rule)
+    return disclosure_figure(case.risk, case.rule)
+
+
+def _judged_words(case: Assessment | GuaranteedCase) -> dict[str, str]:
+    """Say what it was judged with, and what it tells that it passed; of a guarantee, what it is."""
+    if isinstance(case, GuaranteedCase):
+        said = f"{private_risk_sentence(case.risk, case.noisy)} Guaranteed: {case.noisy.in_words} {case.left}"
+        return {"selection": "", "tells": "", "judged": said.strip()}
+    assert case.judged is not None
+    tells = case.selection.in_words if case.selection and case.selection.tells else ""
+    return {"selection": case.judged.selection, "tells": tells, "judged": case.judged.sentence}
+
+
+def note(held: Held, *, passed: bool | None) -> int:
+    """Record once that this was drawn, and how it was judged, if it was: who draws again has chosen."""
     drawn: DrawnRelease = held.value
 
-    def note() -> int:
+    def noted() -> int:
         assert drawn.ledger is not None
         with tempfile.TemporaryDirectory(prefix="allbutone-") as place:
             folder = Path(place) / FOLDER
             save_release(drawn.release, folder)
             ledger, records = Ledger.at(drawn.ledger), drawn.request.chosen.records
-            return ledger.note_drawn(records, folder, passed=passed, reason=NOT_TAKEN, place=drawn.place)[1]
+            reason = NOT_TAKEN if passed is not None else NOT_TAKEN.replace(" and judged", "")
+            return ledger.note_drawn(
+                records, folder, passed=passed, reason=reason, place=drawn.place, guarantee=drawn.terms
+            )[1]
 
-    return held.get_or_compute(("noted",), note)
+    return held.get_or_compute(("noted",), noted)
 
 
 def _found(query: QueryParams, context: RequestContext) -> Held:
@@ -128,10 +159,12 @@ def _as_asked(held: Held, query: QueryParams, *names: str) -> forecasts.ReleaseR
     return replace(held.value.request, rule=rule, **{name: asked[name] for name in names})
 
 
-def _assessment(held: Held, query: QueryParams, step: Progress) -> Assessment:
+def _assessment(held: Held, query: QueryParams, step: Progress) -> Assessment | GuaranteedCase:
     """Return what `assess` does, each part once: another rule needs no new attack."""
     release, request = held.value.release, _as_asked(held, query)
     chosen = request.chosen
+    if request.guarantee:
+        return _guaranteed(held, request.rule, step)
     records, prior = chosen.records, chosen.prior
     normality = forecasts.normality_of(chosen, step)
     mechanism = chosen.synthesizer.mechanism
@@ -155,6 +188,18 @@ def _assessment(held: Held, query: QueryParams, step: Progress) -> Assessment:
     normal = None if chosen.classes else prior
     told = Assessment(records, release, normal, normality, risk, plan, *compared, say=in_app_words)
     return replace(told, judged=held.value.judged, rule=request.rule, class_fit=fit)
+
+
+def _guaranteed(held: Held, rule: Rule, step: Progress) -> GuaranteedCase:
+    """Return what `assess_guaranteed` does, once for each rule, with what a declared total allows by now."""
+    drawn, people = held.value, len(held.value.request.chosen.records.values)
+
+    def case() -> GuaranteedCase:
+        with step("Attacking records", people):
+            return assess_guaranteed(drawn.request.chosen.records, drawn.release, rule)
+
+    left = left_in_words(Ledger.at(drawn.ledger)) if drawn.ledger else ""
+    return replace(held.get_or_compute(("guaranteed", rule), case), left=left)
 
 
 def _origin(held: Held, query: QueryParams) -> Origin:
@@ -185,7 +230,8 @@ def _zip(query: QueryParams, context: RequestContext, step: Progress) -> Downloa
         if drawn.ledger:  # what is taken home may be given out
             ledger, number = Ledger.at(drawn.ledger), held.found.get(("noted",))
             if number is None:
-                ledger.record(drawn.request.chosen.records, folder, how=DRAWN, place=drawn.place)
+                records = drawn.request.chosen.records
+                ledger.record(records, folder, how=DRAWN, place=drawn.place, guarantee=drawn.terms)
             else:
                 ledger.give_out(number, folder, drawn.place)
         return Download("release.zip", zip_release(folder), "application/zip")
@@ -195,7 +241,7 @@ def _report(query: QueryParams, context: RequestContext, step: Progress) -> Down
     held = _found(query, context)
     request = _as_asked(held, query, "format")
     origin = _origin(held, query)
-    page = confidential_report(_assessment(held, query, step), request.commands, _note(request), origin)
+    page = full_report(_assessment(held, query, step), request.commands, _note(request), origin)
     return Download("report.html", page.encode(), HTML)
 
 

@@ -11,11 +11,15 @@ from allbutone.app.jobs import Answer, Progress
 from allbutone.app.page import Page, RequestContext, Source, piece
 from allbutone.app.pages import forecast as forecasts
 from allbutone.app.pages import source
-from allbutone.app.pages.decide import DrawnRelease
-from allbutone.figures.budget import budget_figure
+from allbutone.app.pages.decide import DrawnRelease, note
+from allbutone.app.pages.guaranteed import Guaranteed
+from allbutone.disclosure.guarantee import left_in_words, require_within_limit
+from allbutone.disclosure.guarantee_plan import ERROR_WORDS
+from allbutone.figures.budget import budget_figure, guarantee_figure
 from allbutone.figures.export import untitled
 from allbutone.figures.style import INK
 from allbutone.releases.ledger import Ledger, Together
+from allbutone.releases.release import Release
 from allbutone.support.errors import InputError
 
 SHOWN = 10  # records listed
@@ -36,6 +40,8 @@ def _table(query: QueryParams, context: RequestContext, step: Progress) -> Answe
 
 def _ahead(query: QueryParams, context: RequestContext, step: Progress) -> Answer:
     request = forecasts.ReleaseRequest.of(query, context)
+    if request.guarantee:
+        return _cost(request, request.guarantee, context)
     found = forecasts.Forecast(request, forecasts.planned(request, context, step))
     lines, others, at_most = forecasts.likely_people(found.plan, found.in_all, SHOWN)
     least = forecasts.LEAST
@@ -46,6 +52,19 @@ def _ahead(query: QueryParams, context: RequestContext, step: Progress) -> Answe
         ),
     }
     return Answer(parts, {"ahead": _marked(found)})
+
+
+def _cost(request: forecasts.ReleaseRequest, guarantee: Guaranteed, context: RequestContext) -> Answer:
+    """Say what a guarantee costs, from public figures, and what a declared total still allows."""
+    people, ledger = len(request.chosen.records.values), forecasts.ledger_of(request.chosen, context)
+    plan = guarantee.plan(people)
+    own, without, enough = guarantee.cost(plan)
+    part = piece(
+        "draw_guaranteed.html", request=request, people=people, own=own, without=without, enough=enough,
+        errors={ERROR_WORDS[key]: key for key in plan.errors}, plan=plan,
+        left=left_in_words(ledger) if ledger else "",
+    )  # fmt: skip
+    return Answer({"ahead": part, "ahead-people": ""}, {"ahead": untitled(guarantee_figure(plan))})
 
 
 def _marked(found: forecasts.Forecast) -> go.Figure:
@@ -67,25 +86,38 @@ def _draw(query: QueryParams, sent: Mapping[str, str], context: RequestContext, 
     request = forecasts.ReleaseRequest.of(query, context)
     if request.too_large:
         raise InputError("this release is too large to be drawn here", "\n".join(["run", *request.commands]))
-    found = forecasts.Forecast(request, forecasts.planned(request, context, step))
-    if found.beyond and sent.get("confirm") != request.mark:
-        asked = piece("draw_confirm.html", found=found, shown=SHOWN)
-        refused = f"Nothing was drawn. {found.plan.sentence} Confirm it to draw it."
-        return Answer({"confirm": asked}, error=refused)
     ledger = None if request.chosen.simulated else context.settings.ledger_of(request.chosen.name)
+    if ledger:
+        planned = request.guarantee.terms(request.chosen) if request.guarantee else None
+        require_within_limit(Ledger.at(ledger), planned)
+    if not request.guarantee:
+        found = forecasts.Forecast(request, forecasts.planned(request, context, step))
+        if found.beyond and sent.get("confirm") != request.mark:
+            asked = piece("draw_confirm.html", found=found, shown=SHOWN)
+            refused = f"Nothing was drawn. {found.plan.sentence} Confirm it to draw it."
+            return Answer({"confirm": asked}, error=refused)
     with step("Drawing", None):
-        # from the system's own entropy, which nobody can try out: what can be repeated can be undone
-        synthesizer, keeps = request.chosen.synthesizer, bool(request.chosen.keep)
-        if request.rows is None:
-            release = synthesizer.sample_parameters(request.number)
-        else:
-            release = synthesizer.sample(datasets=request.number, rows=None if keeps else request.rows)
-        records = request.chosen.records
-        judged = Ledger.at(ledger).together(records, release) if ledger else Together(records, release)
+        release, records = _released(request), request.chosen.records
+        judged = Together(records, release)
+        if ledger and not request.guarantee:
+            judged = Ledger.at(ledger).together(records, release)
         draws = context.session.draws
         draws[request.chosen.name] += 1
         drawn = DrawnRelease(release, request, judged, ledger, draws[request.chosen.name])
-    return Answer(fields={"drawn": context.session.keep(drawn, request.bytes)})
+        name = context.session.keep(drawn, request.bytes)
+        if ledger and request.guarantee:  # what the noise cost counts from now on, whoever looks at it
+            note(context.session.held[name], passed=None)
+    return Answer(fields={"drawn": name})
+
+
+def _released(request: forecasts.ReleaseRequest) -> Release:
+    """Draw from the system's own entropy, which nobody can try out: what can be repeated can be undone."""
+    chosen, number, rows = request.chosen, request.number, request.rows
+    if request.guarantee:
+        return request.guarantee.draw(chosen, number, rows)
+    if rows is None:
+        return chosen.synthesizer.sample_parameters(number)
+    return chosen.synthesizer.sample(datasets=number, rows=None if chosen.keep else rows)
 
 
 PAGE = Page(

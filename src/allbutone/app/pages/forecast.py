@@ -13,7 +13,8 @@ from starlette.datastructures import QueryParams
 from allbutone.app.forms import Choice, FieldError, Group, Hidden, Whole, names, read
 from allbutone.app.jobs import Answer, Progress
 from allbutone.app.page import RequestContext, Source, piece
-from allbutone.app.pages import source
+from allbutone.app.pages import guaranteed, source
+from allbutone.app.pages.guaranteed import Guaranteed
 from allbutone.app.pages.source import Chosen
 from allbutone.disclosure.budget import EXPECTED_RELEASES, EXPECTED_WITH_CLASSES, Budget, budget
 from allbutone.disclosure.lineup import CONFIDENCE
@@ -57,7 +58,7 @@ FORMAT = Choice(
 DRAWN = Hidden("drawn", "Release drawn", reset_by="table")
 WHAT = Group("What is released", (RELEASE_KIND, NUMBER, ROWS, FORMAT, DRAWN))
 RULE = Group("The rule", (PROBABILITY,))
-GROUPS = (WHAT, RULE)
+GROUPS = (WHAT, guaranteed.ASKED, RULE)
 ASKED = ("kind", "rows", "probability")  # that decide a budget, with the table
 CARRIED = (*source.CARRIED, *names(GROUPS))  # from one step of the path to the next
 
@@ -76,10 +77,15 @@ def rule_of(asked: dict[str, Any]) -> Rule:
     return Rule.of(float(asked["probability"]))
 
 
-def ready(query: QueryParams, context: RequestContext) -> Chosen:
-    """Return the table of an address, or say that something stands in its way: what, the step Mend says."""
+def ready(query: QueryParams, context: RequestContext) -> tuple[Chosen, Guaranteed | None]:
+    """Return the table of an address, and what is to be guaranteed; or say that something stands in its way.
+
+    What, the step Mend says.
+    """
     try:
-        return source.chosen(query, context)
+        if guaranteed.is_asked(query):
+            return guaranteed.admitted(query, context)
+        return source.chosen(query, context), None
     except ColumnsError as error:
         columns = listed([problem.column for problem in error.problems], 5)
         raise InputError(
@@ -90,27 +96,32 @@ def ready(query: QueryParams, context: RequestContext) -> Chosen:
 
 @dataclass(frozen=True, eq=False)
 class ReleaseRequest:
-    """What an address asks to be released; `rows` is None for parameters."""
+    """What an address asks to be released; `rows` is None for parameters, `guarantee` where there is none."""
 
     chosen: Chosen
     number: int
     rows: int | None
     rule: Rule
     format: str
+    guarantee: Guaranteed | None = None
 
     @classmethod
     def of(cls, query: QueryParams, context: RequestContext) -> "ReleaseRequest":
         """Return what an address asks for."""
-        asked, chosen = read(GROUPS, query), ready(query, context)
+        asked, (chosen, guarantee) = read(GROUPS, query), ready(query, context)
         if chosen.keep and asked["kind"] == "datasets" and asked["rows"]:
             problem = "with columns that are kept there is a row for each person"
             raise FieldError("rows", problem, "leave it empty", where="Rows of each dataset")
-        return cls(chosen, asked["number"], rows_of(asked, chosen), rule_of(asked), asked["format"])
+        if guarantee and asked["kind"] == "parameters":
+            problem = "with a guarantee datasets are released, and the noisy moments themselves, its parameters"
+            raise FieldError("kind", problem, "choose synthetic datasets", where="What is released")
+        rows, rule = rows_of(asked, chosen), rule_of(asked)
+        return cls(chosen, asked["number"], rows, rule, asked["format"], guarantee)
 
     @property
     def key(self) -> tuple[Any, ...]:
         """What decides the release, but for chance."""
-        return (id(self.chosen.held), self.chosen.key, self.number, self.rows)
+        return (id(self.chosen.held), self.chosen.key, self.number, self.rows, self.guarantee)
 
     @property
     def mark(self) -> str:
@@ -143,6 +154,13 @@ class ReleaseRequest:
         return ("parameter draw" if self.rows is None else "dataset") + "s" * (self.number != 1)
 
     @property
+    def _declared(self) -> dict[str, Any]:
+        """What a table file has to declare, by column."""
+        if self.guarantee is None:
+            return self.chosen.entries
+        return {name: found for name, found in self.guarantee.schema.entries()["columns"].items() if found}
+
+    @property
     def commands(self) -> list[str]:
         """The commands that draw and judge another of the same kind; chance is never the same twice."""
         table = "demo/cohort.csv" if self.chosen.simulated else self.chosen.name
@@ -153,10 +171,12 @@ class ReleaseRequest:
             entries = prior_entries(self.chosen.prior)
             again += ["--prior", "prior.json"]
             lines.append(["echo", json.dumps(entries, ensure_ascii=False), ">", "prior.json"])
-        if entries := self.chosen.entries:
+        if entries := self._declared:
             again += ["--table-file", "table.json"]
             lines.append(["echo", json.dumps({"columns": entries}, ensure_ascii=False), ">", "table.json"])
         kind = ["--release", "parameters"] if self.rows is None else ["--rows", f"{self.rows}"]
+        if self.guarantee:
+            kind += ["--epsilon", f"{self.guarantee.epsilon:g}", "--delta", f"{self.guarantee.delta:g}"]
         if self.rows is not None and (self.chosen.keep or self.format != "csv"):
             kind = [
                 *([] if self.chosen.keep else kind),
@@ -280,15 +300,18 @@ def people_lines(plan: Budget, count: int, most: int) -> list[dict[str, Any]]:
 def _chip(query: QueryParams, context: RequestContext, step: Progress) -> Answer:
     """Say on every step how much is allowed, out and left; nothing where the table is not ready for that."""
     try:
+        if guaranteed.is_asked(query):
+            asked = read((guaranteed.ASKED,), query)
+            return Answer({"chip": piece("chip.html", plan=None, guarantee=asked)})
         request = ReleaseRequest.of(query, context)
         plan = planned(request, context, step)
     except InputError:  # another answer of the page says what is wrong
-        return Answer({"chip": piece("chip.html", plan=None)})
+        return Answer({"chip": piece("chip.html", plan=None, guarantee=None)})
     looked = request.chosen.simulated or ledger_of(request.chosen, context) is not None
     return Answer({"chip": piece("chip.html", plan=plan, looked=looked)})
 
 
-_OF_CHIP = (*source.CARRIED, *ASKED)
+_OF_CHIP = (*source.CARRIED, *ASKED, *names((guaranteed.ASKED,)))
 CHIP = {"chip": Source(_chip, _OF_CHIP, slow=True, later=True)}
 # where the table may still change, and nobody asked for the budget of every change
 CHIP_IF_KNOWN = {

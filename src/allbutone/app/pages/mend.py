@@ -11,7 +11,7 @@ from allbutone.app import forms
 from allbutone.app.jobs import Answer, Download, Progress
 from allbutone.app.page import Page, RequestContext, Source, piece
 from allbutone.app.pages import columns as declared
-from allbutone.app.pages import source
+from allbutone.app.pages import guaranteed, source
 from allbutone.app.pages.forecast import CARRIED, CHIP_IF_KNOWN, normality_of
 from allbutone.app.pages.upload import about
 from allbutone.figures.shapes import distance_qq_figure, qq_figure
@@ -117,7 +117,7 @@ class Mending:
         most = sorted(looks, key=lambda look: -look.missing)
         named = listed([f"{look.name} ({look.missing:,})" for look in most], NAMED)
         buttons = [Button(f"Use the {complete:,} complete rows of {self.rows:,}", {"gaps": "leave-out"})]
-        buttons = buttons if complete > len(self.ticked) + 1 else []
+        buttons = buttons if complete > len(self.ticked) + 1 and not guaranteed.is_asked(self.query) else []
         buttons += [
             Button("Impute what is missing", {"gaps": "impute"}),
             Button("Keep the gaps", {"gaps": "keep"}),
@@ -247,12 +247,19 @@ def proposals(table: declared.Uploaded, looks: Sequence[Look]) -> Fields:
     return {name: text for name, text in fields if forms.takes(proposed, name)}
 
 
+def _gate(query: QueryParams, context: RequestContext) -> source.Chosen:
+    """Return the table as the release that is asked for takes it: a guarantee has a gate of its own."""
+    if guaranteed.is_asked(query):
+        return guaranteed.admitted(query, context)[0]
+    return source.chosen(query, context)
+
+
 def _standing(query: QueryParams, context: RequestContext, step: Progress) -> Answer:
     """Say all that stands in the way, with what helps; or that nothing does, and what there is to know."""
     mending, table, hindrances = Mending.of(query, context), None, list[Line]()
     with step("Looking at the table", None):
         try:
-            table = source.chosen(query, context)
+            table = _gate(query, context)
         except InputError as error:
             hindrances = mending.lines(error)
     proposed = mending.proposed
@@ -275,13 +282,13 @@ def _columns(mending: Mending, context: RequestContext) -> dict[str, str]:
     """Return the table of columns, and what is said beside each: all problems of all columns at once."""
     said, problems = mending.said, dict[str, Problem]()
     try:
-        source.chosen(mending.query, context)
+        _gate(mending.query, context)
     except ColumnsError as error:
         problems = {problem.column: problem for problem in error.problems}
     except InputError:  # of the table or the prior as a whole, which the list of what stands in the way says
         pass
-    fields = {"kind": declared.KIND, "keep": declared.KEEP, "levels": declared.LEVELS, "words": declared.WORDS}
-    fields["measured"] = declared.OF_A_MEASUREMENT
+    fields: dict[str, Any] = {"kind": declared.KIND, "keep": declared.KEEP, "levels": declared.LEVELS}
+    fields |= {"measured": declared.OF_A_MEASUREMENT, "lacks": declared.MAY_LACK, "words": declared.WORDS}
     parts = {"columns": piece("mend_columns.html", columns=said.schema.columns, **fields)}
     for place, (column, look) in enumerate(zip(said.schema.columns, said.looks, strict=True), start=1):
         more = declared.declared_in_words(column, mending.asked["codes"])
@@ -348,8 +355,8 @@ PAGE = Page(
     "Mend",
     GROUPS,
     answers={
-        "standing": Source(_standing, source.CARRIED),
-        "table": Source(_table, (*source.READ, "prior", "centre-", "spread-")),
+        "standing": Source(_standing, (*source.CARRIED, "guarantee")),
+        "table": Source(_table, (*source.READ, "prior", "centre-", "spread-", "guarantee")),
         "model": Source(_model, source.CARRIED, slow=True),
         **CHIP_IF_KNOWN,
     },

@@ -200,9 +200,7 @@ def table_of(query: Mapping[str, str], context: RequestContext) -> Held:
 def chosen(query: QueryParams, context: RequestContext) -> Chosen:
     """Return the records and the prior that an address names, or say all that is wrong with them."""
     held, asked = table_of(query, context), read(SOURCE_GROUPS, query)
-    columns, public = tuple(query.getlist(COLUMNS)), asked["prior"] == "public"
-    if COLUMNS in query and not any(columns):
-        raise FieldError(COLUMNS, "none is ticked", "tick at least one", where="The columns")
+    columns, public = ticked_columns(query), asked["prior"] == "public"
     said = declared.declaration(query, held, asked)
     keep, reading = declared.kept_columns(query, held.value.names), reading_of(columns, held, asked, said)
     need_prior = [column for column in said.schema.measurements if public and column.name not in keep]
@@ -223,6 +221,14 @@ def chosen(query: QueryParams, context: RequestContext) -> Chosen:
     if table.is_mixed:
         assert table.synthesizer  # what cannot be drawn is refused before anyone asks for it
     return table
+
+
+def ticked_columns(query: QueryParams) -> tuple[str, ...]:
+    """Return the columns that an address ticks; none for all."""
+    columns = tuple(query.getlist(COLUMNS))
+    if COLUMNS in query and not any(columns):
+        raise FieldError(COLUMNS, "none is ticked", "tick at least one", where="The columns")
+    return columns
 
 
 def reading_of(
@@ -306,8 +312,8 @@ def records_of(held: Held, reading: Reading) -> Records:
     return held.get_or_compute(("records", reading), lambda: _records(held.value, reading))
 
 
-def _records(table: declared.Uploaded, reading: Reading) -> Records:
-    """Return the ticked columns; all of them where none is named.
+def which_columns(table: declared.Uploaded, reading: Reading) -> tuple[dict[str, Any], list[Problem]]:
+    """Return how the ticked columns are asked for, all of them where none is named, and those with a bad name.
 
     Those not ticked are left out, rather than the others named: of columns named the gate believes that they
     identify nobody, and a tick left where it was does not say so.
@@ -321,12 +327,18 @@ def _records(table: declared.Uploaded, reading: Reading) -> Records:
     people = [name for name in kept if reading.measured and is_person(name)]
     if people:  # whatever somebody says: a column that is named after people is no measurement
         raise refusal([*bad, *(Problem(name, NAMES_PEOPLE, is_name=True) for name in people)])
-    named = reading.measured or any(name not in names for name in ticked)
+    if reading.measured or any(name not in names for name in ticked):
+        return {"columns": kept}, bad
+    return {"drop": [name for name in names if name not in kept]}, bad
+
+
+def _records(table: declared.Uploaded, reading: Reading) -> Records:
+    """Return the ticked columns."""
+    which, bad = which_columns(table, reading)
     try:
         records = Records.of(
             table.content,
-            columns=kept if named else None,
-            drop=None if named else [name for name in names if name not in kept],
+            **which,
             schema=reading.schema,
             complete_cases=reading.complete_cases,
             drop_unusable=reading.drop_unusable,
