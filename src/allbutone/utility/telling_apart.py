@@ -43,9 +43,9 @@ def tree_propensity(
         stream, most = streams[place], max(4 * FEWEST, MOST_VALUES // (2 * real.shape[1]))
         parts = [_some(rows, most, stream) for rows in (real, compared[place])]
         labels = np.repeat([False, True], [len(part) for part in parts])
-        columns = np.concatenate(parts).T
-        null = [tree_error(columns, stream.permutation(labels)) for _ in range(each)]
-        return tree_error(columns, labels), float(np.mean(null))
+        rank, order = _ranked(np.concatenate(parts).T)
+        null = [_error(rank, order, stream.permutation(labels)) for _ in range(each)]
+        return _error(rank, order, labels), float(np.mean(null))
 
     found = np.array(list(in_parallel(grow, list(range(len(compared))))))
     sizes = np.array([len(data) for data in compared])
@@ -63,11 +63,22 @@ def tree_error(columns: Float[np.ndarray, "p total"], labels: Bool[np.ndarray, "
     Each node is split where Gini's impurity falls the most, by (s_left·n − s·n_left)²/(n·n_left·n_right), as long
     as it falls and both parts keep enough rows. The result is the same for any increasing change of a column.
     """
+    return _error(*_ranked(columns), labels)
+
+
+def _ranked(columns: Float[np.ndarray, "p total"]) -> tuple[Int[np.ndarray, "p total"], Int[np.ndarray, "p total"]]:
+    """Return the rank of each value in its column, which equal values share, and the rows of each column by it."""
+    rank = np.stack([np.unique(column, return_inverse=True)[1] for column in columns])
+    return rank, np.argsort(rank, axis=1, kind="stable")
+
+
+def _error(
+    rank: Int[np.ndarray, "p total"], order: Int[np.ndarray, "p total"], labels: Bool[np.ndarray, " total"]
+) -> float:
+    """Grow the tree level by level; `order`: the rows of each column, by node and then by value."""
     leaf = max(FEWEST, ceil(SHARE * labels.size))
     total, share, error = labels.size, labels.mean(), 0.0
-    rank = np.stack([np.unique(column, return_inverse=True)[1] for column in columns])  # equal values share theirs
-    order = np.argsort(rank, axis=1, kind="stable")  # the rows of each column, by node and then by value
-    node = np.zeros(total, dtype=np.int64)
+    node = np.zeros(total, dtype=np.int16)  # of so few nodes; NumPy sorts short integers in time linear in rows
     while order.size:
         rows, mine = order[0], node[order[0]]
         split, column, last = _best_splits(order, mine, labels, rank, leaf)
@@ -77,7 +88,7 @@ def tree_error(columns: Float[np.ndarray, "p total"], labels: Bool[np.ndarray, "
         right = rank[column[mine], rows] > rank[column, last][mine]
         going_on = split[node[order]]
         node[rows] = 2 * (np.cumsum(split) - 1)[mine] + right
-        order = order[going_on].reshape(len(columns), -1)
+        order = order[going_on].reshape(len(rank), -1)
         order = np.take_along_axis(order, np.argsort(node[order], axis=1, kind="stable"), axis=1)
     return error / total
 
