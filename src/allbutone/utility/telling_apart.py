@@ -66,15 +66,16 @@ def tree_error(columns: Float[np.ndarray, "p total"], labels: Bool[np.ndarray, "
     return _error(*_ranked(columns), labels)
 
 
-def _ranked(columns: Float[np.ndarray, "p total"]) -> tuple[Int[np.ndarray, "p total"], Int[np.ndarray, "p total"]]:
+Ranks = Int[np.ndarray, "p total"]
+
+
+def _ranked(columns: Float[np.ndarray, "p total"]) -> tuple[Ranks, Ranks]:
     """Return the rank of each value in its column, which equal values share, and the rows of each column by it."""
     rank = np.stack([np.unique(column, return_inverse=True)[1] for column in columns])
     return rank, np.argsort(rank, axis=1, kind="stable")
 
 
-def _error(
-    rank: Int[np.ndarray, "p total"], order: Int[np.ndarray, "p total"], labels: Bool[np.ndarray, " total"]
-) -> float:
+def _error(rank: Ranks, order: Ranks, labels: Bool[np.ndarray, " total"]) -> float:
     """Grow the tree level by level; `order`: the rows of each column, by node and then by value."""
     leaf = max(FEWEST, ceil(SHARE * labels.size))
     total, share, error = labels.size, labels.mean(), 0.0
