@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 TORCH ?= 2.13.0
 
-.PHONY: demo fuzz test test-long test-torch test-spark test-r check-r r-parts r-docs release test-lowest test-newest test-next screenshots system-parts lint package sbom \
+.PHONY: demo fuzz test test-long test-torch test-spark test-r check-r r-parts r-docs formalities release test-lowest test-newest test-next screenshots system-parts lint package sbom \
 	coverage mutation published shipped-study bench commands limits compare docs clean
 
 $(VENV)/made:
@@ -164,7 +164,18 @@ sbom: package $(VENV)/dev ## Write what the base install holds (build/sbom.json,
 	-$(BIN)/python checks/licences.py >build/licences-all.md
 	@echo "Written: build/sbom.json, build/licences.md (base install), build/licences-all.md (extras and tools, too)"
 
-release: package sbom check-r docs ## Build, check and sign off a version into build/release: all but the upload (docs/releasing.md)
+# Linters of what only others can build: the image, conda's recipe, the citation. Apart: their needs are at odds with others'
+LINTERS := build/linters/bin
+
+formalities: $(VENV)/made ## Look at Containerfile, conda/recipe.yaml and CITATION.cff with the linters of each
+	rm -rf build/linters && mkdir -p build
+	$(PYTHON) -m venv build/linters && $(LINTERS)/pip install -q --upgrade 'pip>=25.1'
+	$(LINTERS)/pip install -q --group linters
+	$(LINTERS)/hadolint Containerfile
+	$(LINTERS)/cffconvert --validate --infile CITATION.cff
+	$(LINTERS)/python checks/recipe.py conda/recipe.yaml
+
+release: package sbom check-r docs formalities ## Build, check and sign off a version into build/release: all but the upload (docs/releasing.md)
 	rm -rf build/release && mkdir -p build/release
 	cp build/dist/* build/r/allbutone_*.tar.gz build/sbom.json build/licences.md CITATION.cff LICENSE build/release/
 	$(BIN)/python checks/release.py build/release
