@@ -6,7 +6,7 @@ import pytest
 from sklearn.tree import DecisionTreeRegressor
 
 import allbutone as abo
-from allbutone.other_tools.copies import beyond_chance, find_copies
+from allbutone.other_tools.copies import beyond_chance, coarser_than_distances, find_copies
 from allbutone.other_tools.side_by_side import SideBySide, labels, significant
 
 PEOPLE, OUTLIER = 120, 7
@@ -129,3 +129,51 @@ def test_levels_and_gaps_are_compared_as_what_they_are():
     np.testing.assert_array_equal(tables.people[:3], [[0, 0], [1, 1], [np.nan, 2]])
     assert labels(np.array([[1, 2], [1, 2], [2, 1]])).tolist() == [0, 0, 1]
     assert significant(np.array([0.1 + 0.2, np.nan]))[0] == 0.3
+
+
+def coarse_values(rng, people):
+    """Draw values on grids that are coarser than their digits: ounces in grams, logarithms, tens, four digits."""
+    fine = rng.normal(700, 250, people)
+    return np.column_stack(
+        [
+            np.round(28.35 * np.round(rng.normal(115, 18, people))),
+            np.round(np.log(np.round(rng.lognormal(4.8, 0.5, people))), 4),
+            np.where(rng.random(people) < 0.8, fine.round(-1), fine.round()),
+            [float(f"{each:.4g}") for each in rng.lognormal(4.6, 0.25, people)],
+        ]
+    )  # fmt: skip
+
+
+def test_values_on_a_coarse_grid_are_not_called_copies(rng):
+    """Two samples of one population share many values; of 60 columns hardly one is named."""
+    named = {"values": 0, "rows": 0}
+    for _ in range(15):
+        table, rows = np.split(coarse_values(rng, 300), 2)
+        found = find_copies(SideBySide(("oz", "log", "tens", "four"), np.zeros(4, dtype=bool), table, rows))
+        named["values"] += sum(bool(each.named.any()) for each in found.values)
+        named["rows"] += any(each.named.any() for each in (found.rows, *found.halves, found.near))
+        assert sum(each.there.sum() for each in found.values) > 20  # shared they are
+    assert named["values"] <= 1
+    assert named["rows"] == 0
+
+
+def test_copies_on_a_coarse_grid_are_found(rng):
+    table = coarse_values(rng, 150)
+    found = find_copies(SideBySide(("oz", "log", "tens", "four"), np.zeros(4, dtype=bool), table, table[::2]))
+    assert found.rows.named[::2].mean() > 0.9
+    assert not found.rows.named[1::2].any()
+
+
+def test_sharing_beyond_the_distances_is_counted():
+    """Twelve people share a value where distances would let two: six times as many."""
+    assert coarser_than_distances(np.full(8, 0.1), np.full(12, 0.1)) == pytest.approx(12 / 2)
+    assert coarser_than_distances(np.full(8, 0.9), np.full(2, 0.9)) == 1
+
+
+def test_in_a_column_of_kinds_alone_sharing_decides(rng):
+    """Where all columns are kinds no distance tells anything: as many hits as sharing explains are chance's."""
+    kinds = np.ones(8, dtype=bool)
+    names = tuple(f"k{place}" for place in range(8))
+    people, others = (rng.integers(0, 3, (60, 8)).astype(float) for _ in range(2))
+    assert not find_copies(SideBySide(names, kinds, people, others)).rows.named.any()
+    assert find_copies(SideBySide(names, kinds, people, people)).rows.named.mean() > 0.9

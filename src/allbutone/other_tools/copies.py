@@ -1,12 +1,13 @@
 """Copies: people whose row, half a row or value nobody else has, and which stand in the release nevertheless.
 
 What would chance do? Of as many rows drawn from the population that the table is a sample of, some have a value
-that one person alone has. Two bounds of that are known, and each person has the smaller. By counting: with λ a
-value's expected number, Σ λe^(−λ)(1 − e^(−tλ)) ≤ t·Σ λ²e^(−λ), which is t times the expected number of people who
-share their value with exactly one other (Good and Turing); t synthetic rows there are for each person. By
-distance: within the distance to the nearest other person lies about one n-th of the population, spread over so
-many values as there are units on the way, in each column; t over their number is how often chance draws the
-person's own.
+that one person alone has. Three things tell how often. By counting: with λ a value's expected number,
+Σ λe^(−λ)(1 − e^(−tλ)) ≤ t·Σ λ²e^(−λ), which is t times the expected number of people who share their value with
+exactly one other (Good and Turing); t synthetic rows there are for each person. By distance: within the distance
+to the nearest other person lies about one n-th of the population, spread over so many values as there are units on
+the way, in each column; t over their number is how often chance draws the person's own. By those who share: where
+values lie on a grid that is coarser than their digits (ounces written in grams, logarithms of whole numbers,
+answers by tens), more people share one than the distances say, and so many times more often chance draws it.
 """
 
 from collections.abc import Sequence
@@ -23,6 +24,7 @@ UNLIKELY = 1e-4  # what happens by chance less often than this is not put down t
 HALF = 0.5  # of those who are named, at most, may be there by chance: the one rule's probability
 YARDSTICK = 5000  # people from whom it is told what chance does
 TENTH = 0.1  # of the way to the nearest other person: a row so near is nearly a copy
+NEARBY = 5  # values below and above, by which it is told how many digits values have there
 DENSER = 3.0  # times as many rows as in the population may lie near somebody because a model has smoothed
 
 
@@ -32,7 +34,8 @@ class Copied:
 
     unique: people whose values in these columns nobody else has; there: those of them whose values the release
     has; named: those of them whom chance does not explain. expected: how many chance would put there, at most.
-    replicated: how many are unique in the release, too.
+    replicated: how many are unique in the release, too. coarser: how many times more people share their values
+    than the distances between people say.
     """
 
     columns: tuple[str, ...]
@@ -41,6 +44,7 @@ class Copied:
     named: Bool[np.ndarray, " n"]
     expected: float
     replicated: int
+    coarser: float
 
 
 @dataclass(frozen=True)
@@ -127,18 +131,22 @@ def find_copies(tables: SideBySide) -> Copies:
     measured = np.flatnonzero(~tables.is_category).tolist()
     people, rows = tables.codes
     new = {tables.names[place]: len(np.setdiff1d(rows[:, place], people[:, place])) for place in measured}
+    values = [_copied(tables, [place], rng) for place in measured]
+    coarser = np.ones(len(every))
+    coarser[measured] = [each.coarser for each in values]
+    several = [_copied(tables, some, rng, float(np.prod(coarser[some]))) for some in (every, *halves)]
     return Copies(
-        _copied(tables, every, rng),
-        tuple(_copied(tables, half, rng) for half in halves),
-        tuple(_copied(tables, [place], rng) for place in measured),
-        _ends(tables, measured),
+        several[0],
+        tuple(several[1:]),
+        tuple(values),
+        _ends(tables, measured, [each.coarser for each in values]),
         _near(tables, rng),
         new,
     )
 
 
-def _copied(tables: SideBySide, columns: Sequence[int], rng: np.random.Generator) -> Copied:
-    """Look for copies of some columns of a row."""
+def _copied(tables: SideBySide, columns: Sequence[int], rng: np.random.Generator, coarser: float = 1.0) -> Copied:
+    """Look for copies of some columns of a row; coarser: as each column by itself is, all taken together."""
     people, rows = (each[:, columns] for each in tables.codes)
     every = labels(np.concatenate([people, rows]))
     mine, theirs = every[: len(people)], every[len(people) :]
@@ -146,41 +154,84 @@ def _copied(tables: SideBySide, columns: Sequence[int], rng: np.random.Generator
     whole = (people >= 0).any(axis=1)  # nobody is known by a gap
     unique = (held[mine] == 1) & whole
     there = unique & (released[mine] > 0)
-    pairs = int(np.sum(held == 2))
-    by_counting = (2 * pairs + 1) * tables.share / max(int(unique.sum()), 1)
+    twins = (held[mine] == 2) & whole
     asked = np.flatnonzero(there)
-    some = np.flatnonzero(unique)
-    weight = max(1.0, len(some) / YARDSTICK)
-    some = rng.choice(some, YARDSTICK, replace=False) if weight > 1 else some
-    chances = [np.minimum(_by_distance(tables, columns, each), by_counting) for each in (asked, some)]
+    some, weight = _yardstick(unique, rng)
+    pairs, pairs_weight = _yardstick(twins, rng)
+    found, alone, shared = (_by_distance(tables, columns, *each) for each in ((asked, 1), (some, 1), (pairs, 2)))
+    coarser = max(coarser, coarser_than_distances(alone, shared, weight, pairs_weight))
+    chances = [np.minimum(1.0, tables.share * coarser * each) for each in (found, alone)]
+    sharing = Sharing(pairs_weight * np.searchsorted(np.sort(shared), found, side="right"), tables.share)
     named = np.zeros(len(people), dtype=bool)
-    named[asked] = beyond_chance(chances[0], chances[1], weight)
+    named[asked] = beyond_chance(*chances, weight, sharing)
     return Copied(
         tuple(tables.names[place] for place in columns),
         unique,
         there,
         named,
-        float(weight * chances[1].sum()),
+        float(min(weight * chances[1].sum(), tables.share * (twins.sum() + 1))),
         int(np.sum(unique & (released[mine] == 1))),
+        coarser,
     )
 
 
+def _yardstick(people: Bool[np.ndarray, " n"], rng: np.random.Generator) -> tuple[Int[np.ndarray, " m"], float]:
+    """Return some of these people, and for how many each of them stands."""
+    some = np.flatnonzero(people)
+    if len(some) <= YARDSTICK:
+        return some, 1.0
+    return rng.choice(some, YARDSTICK, replace=False), len(some) / YARDSTICK
+
+
 def _by_distance(
-    tables: SideBySide, columns: Sequence[int], people: Int[np.ndarray, " m"]
+    tables: SideBySide, columns: Sequence[int], people: Int[np.ndarray, " m"], alike: int
 ) -> Float[np.ndarray, " m"]:
-    """Return how often chance draws these people's own measurements, by the way to the nearest other person."""
+    """Return one over the number of values on the way to the nearest person who is not among the `alike`."""
     from scipy.spatial import cKDTree  # not above: it is slow to load
 
     measured = [place for place in columns if not tables.is_category[place]]
     if not measured or not len(people):
         return np.ones(len(people))
     values = tables.people[:, measured]
-    units = np.array([_unit(column) for column in values.T])
-    steps = np.where(np.isnan(values), -1e9, (values - np.nanmin(values, axis=0)) / units)
-    away, _ = cKDTree(steps).query(steps[people], k=2, p=np.inf)
-    different = 1 + np.nanmax(np.where(steps < 0, np.nan, steps), axis=0)
-    cells = np.minimum(2 * np.round(away[:, 1])[:, None] - 1, different)
-    return np.minimum(1.0, tables.share / np.prod(np.maximum(cells, 1.0), axis=1))
+    units = np.stack([_units_nearby(column) for column in values.T], axis=1)[people]
+    spread = np.nanstd(values, axis=0)
+    spread[spread == 0] = 1
+    scaled = np.where(np.isnan(values), np.nanmedian(values, axis=0), values) / spread
+    away, _ = cKDTree(scaled).query(scaled[people], k=[alike + 1], p=np.inf)
+    cells = 2 * np.ceil(away * spread / units - 1e-6) - 1
+    cells = np.minimum(cells, 1 + (np.nanmax(values, axis=0) - np.nanmin(values, axis=0)) / units)
+    cells[np.isnan(values[people])] = 1  # a gap is one value
+    return 1 / np.prod(np.maximum(cells, 1.0), axis=1)
+
+
+def coarser_than_distances(
+    alone: Float[np.ndarray, " k"], shared: Float[np.ndarray, " m"], weight: float = 1.0, pairs_weight: float = 1.0
+) -> float:
+    """Return how many times more people share their values than the distances say, where that is most.
+
+    alone, shared: how often each person would meet their own values in another, by the distances, of those who
+    are alone and of those who share theirs with one other.
+    """
+    each, weights = np.append(alone, shared), np.repeat([weight, pairs_weight], [len(alone), len(shared)])
+    order = np.argsort(each)
+    ordered = each[order]
+    as_near = np.searchsorted(ordered, ordered, side="right")
+    expected = np.cumsum((each * weights)[order])[as_near - 1]
+    sharing = pairs_weight * np.searchsorted(np.sort(shared), ordered, side="right")
+    return float(np.max(sharing / np.maximum(expected, 1.0), initial=1.0))
+
+
+def _units_nearby(column: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+    """Return the step between possible values around each: coarser where all values nearby have fewer digits."""
+    digits = np.full(len(column), -3)  # after the point
+    for more in range(-2, 11):
+        digits[np.abs(np.round(column, more - 1) - column) > 1e-9 * np.abs(column)] = more
+    order = np.argsort(column, kind="stable")
+    padded = np.pad(digits[order], NEARBY, mode="edge")
+    most = np.lib.stride_tricks.sliding_window_view(padded, 2 * NEARBY + 1).max(axis=1)
+    found = np.empty(len(column))
+    found[order] = np.maximum(_unit(column), 10.0**-most)
+    return found
 
 
 def _unit(column: Float[np.ndarray, " n"]) -> float:
@@ -191,30 +242,48 @@ def _unit(column: Float[np.ndarray, " n"]) -> float:
     return float(steps.min()) if len(steps) else 1.0
 
 
+@dataclass(frozen=True, eq=False)
+class Sharing:
+    """How many people share their values with one other, up to each who is there; rows for each person."""
+
+    people: Float[np.ndarray, " k"]
+    share: float
+
+
 def beyond_chance(
-    chance: Float[np.ndarray, " k"], yardstick: Float[np.ndarray, " m"], weight: float = 1.0
+    chance: Float[np.ndarray, " k"],
+    yardstick: Float[np.ndarray, " m"],
+    weight: float = 1.0,
+    sharing: Sharing | None = None,
 ) -> Bool[np.ndarray, " k"]:
     """Say which of those who are there are there by more than chance: as many of the least likely as can be.
 
-    Among all people whose chance is as small, at most half as many are expected, and so many hardly ever.
+    Among all people whose chance is as small, at most half as many are expected, and so many hardly ever. As many
+    are expected, too, as people share their values; both counts vary, so that their ratio is judged. Where nobody
+    shares, the chances alone decide, and where chances tell nothing, sharing does.
     """
-    order = np.argsort(chance, kind="stable")
+    order = np.argsort(chance, kind="stable") if sharing is None else np.lexsort((sharing.people, chance))
     sorted_yardstick = np.sort(yardstick)
     sums = np.concatenate([[0.0], np.cumsum(sorted_yardstick)])
     expected = weight * sums[np.searchsorted(sorted_yardstick, chance[order] * (1 + 1e-12), side="right")]
     counts = np.arange(1, len(order) + 1)
     sure = (expected <= HALF * counts) & (pdtrc(counts - 1, np.maximum(expected, 1e-300)) <= UNLIKELY)
+    if sharing is not None:
+        alike, odds = sharing.people[order], 2 * sharing.share
+        by_both = bdtrc(counts - 1, counts + np.round(alike / 2).astype(int), odds / (1 + odds)) <= UNLIKELY
+        few = sharing.share * (alike + 1) <= HALF * counts
+        sure = (sure & (alike == 0)) | (by_both & few)
     named = np.zeros(len(order), dtype=bool)
     if sure.any():
         named[order[: np.flatnonzero(sure)[-1] + 1]] = True
     return named
 
 
-def _ends(tables: SideBySide, measured: Sequence[int]) -> tuple[End, ...]:
+def _ends(tables: SideBySide, measured: Sequence[int], coarser: Sequence[float]) -> tuple[End, ...]:
     """Compare where columns end in the table and in the release: tools that limit values to those seen tell it."""
     found: list[End] = []
     people, rows = tables.codes
-    for place in measured:
+    for place, grid in zip(measured, coarser, strict=True):
         column, released = tables.people[:, place], tables.rows[:, place]
         different, counts = np.unique(people[people[:, place] >= 0, place], return_counts=True)
         if len(different) < 2 or np.isnan(released).all():
@@ -228,7 +297,7 @@ def _ends(tables: SideBySide, measured: Sequence[int]) -> tuple[End, ...]:
             same = rows[theirs, place] == different[end]
             told = float(column[who] if same else released[theirs])
             gap = abs(float(column[who] - neighbour)) / unit
-            chance = min(1.0, tables.share / max(2 * round(gap) - 1, 1))
+            chance = min(1.0, grid * tables.share / max(2 * round(gap) - 1, 1))
             alone = int(counts[end]) == 1
             found.append(End(tables.names[place], highest, float(column[who]), told, who, alone, chance))
     chances = np.array([each.chance for each in found if each.alone])
