@@ -160,16 +160,16 @@ def _copied(tables: SideBySide, columns: Sequence[int], rng: np.random.Generator
     pairs, pairs_weight = _yardstick(twins, rng)
     found, alone, shared = (_by_distance(tables, columns, *each) for each in ((asked, 1), (some, 1), (pairs, 2)))
     coarser = max(coarser, coarser_than_distances(alone, shared, weight, pairs_weight))
-    chances = [np.minimum(1.0, tables.share * coarser * each) for each in (found, alone)]
+    of_found, of_alone = (np.minimum(1.0, tables.share * coarser * each) for each in (found, alone))
     sharing = Sharing(pairs_weight * np.searchsorted(np.sort(shared), found, side="right"), tables.share)
     named = np.zeros(len(people), dtype=bool)
-    named[asked] = beyond_chance(*chances, weight, sharing)
+    named[asked] = beyond_chance(of_found, of_alone, weight, sharing)
     return Copied(
         tuple(tables.names[place] for place in columns),
         unique,
         there,
         named,
-        float(min(weight * chances[1].sum(), tables.share * (twins.sum() + 1))),
+        float(min(weight * of_alone.sum(), tables.share * (twins.sum() + 1))),
         int(np.sum(unique & (released[mine] == 1))),
         coarser,
     )

@@ -80,7 +80,7 @@ def _share(count: Any, of: int) -> float:
 
 def _copied_line(what: str, copied: Copied) -> Line:
     there, unique, named = (int(each.sum()) for each in (copied.there, copied.unique, copied.named))
-    says = "no more than chance gives" if there else "none"
+    says = "chance may give as many" if there else "none"
     if named:
         says = f"{'copied' if len(copied.columns) > 1 else 'taken from the table'}, of {how_many(named)}"
     return Line(
@@ -100,7 +100,7 @@ def _ends_line(copies: Copies) -> Line:
     told, named = (sum(getattr(end, name) for end in alone) for name in ("is_told", "named"))
     expected = sum(end.chance for end in alone)
     ends = [f"{'highest' if end.highest else 'lowest'} {end.column}" for end in alone if end.named]
-    says = f"told: {listed(ends, 3)}" if named else "none" if not told else "no more than chance gives"
+    says = f"told: {listed(ends, 3)}" if named else "none" if not told else "chance may give as many"
     return Line(
         "Lowest and highest values that one person has, and where the release ends, too",
         f"{told} of {len(alone)}",
@@ -116,7 +116,7 @@ def _ends_line(copies: Copies) -> Line:
 def _near_line(copies: Copies) -> Line:
     near = copies.near
     there, named, of = int(near.there.sum()), int(near.named.sum()), int(np.isfinite(near.to_rows).sum())
-    says = f"nearly copied, of {how_many(named)}" if named else "no more than chance gives"
+    says = f"nearly copied, of {how_many(named)}" if named else "chance may give as many"
     return Line(
         "A row within a tenth of the way to the nearest other person",
         f"{there:,} of {of:,}",
