@@ -204,9 +204,10 @@ published: $(VENV)/dev ## Run the causes of the differences from the published t
 shipped-study: $(VENV)/core ## Run the part of the paper's study that the package brings along (src/allbutone/paper/shipped); after a new version
 	$(BIN)/python -m replication study
 
-compare: $(VENV)/dev ## Set other tools beside this one on the same tables, each in an environment of its own; writes docs/records/compare.md
+compare: $(VENV)/dev ## Set other tools beside this one on the same tables, each in an environment of its own; writes docs/records/compare.md and compare-ten.md
 	TORCH=$(TORCH) $(BIN)/python -m comparison
 	TORCH=$(TORCH) $(BIN)/python -m comparison.likeness
+	TORCH=$(TORCH) $(BIN)/python -m comparison.ten
 
 fuzz: $(VENV)/fuzz ## Run spoiled inputs against everything that reads: FUZZ="--inputs 100000 --seconds 3600"
 	$(BIN)/python -m fuzz $(FUZZ)

@@ -18,6 +18,7 @@ WANTED = {
     "sdv": [[f"torch=={TORCH}"], ["sdv"]],
     "anonymeter": [["anonymeter"]],
     "smartnoise-synth": [[f"torch=={TORCH}"], ["smartnoise-synth"]],
+    "synthpop-py": [["synthpop-py"]],
 }
 SYNTHPOP = 'cat(as.character(packageVersion("synthpop")))'
 
@@ -62,7 +63,16 @@ def environment(name: str, folder: Path) -> Environment:
     start, python = time.perf_counter(), place / "bin" / "python"
     subprocess.run([sys.executable, "-m", "venv", str(place)], check=True)
     for wanted in WANTED[name]:
-        command = [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check", *wanted]
+        command = [
+            str(python),
+            "-m",
+            "pip",
+            "install",
+            "-q",
+            "--no-compile",
+            "--disable-pip-version-check",
+            *wanted,
+        ]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             return Environment(name, str(python), error=f"pip: {_last_line(done.stderr)}")

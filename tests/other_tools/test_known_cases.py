@@ -7,6 +7,8 @@ from sklearn.tree import DecisionTreeRegressor
 
 import allbutone as abo
 from allbutone.other_tools.copies import beyond_chance, coarser_than_distances, find_copies
+from allbutone.other_tools.grouped import grouped
+from allbutone.other_tools.in_words import lines_of
 from allbutone.other_tools.side_by_side import SideBySide, labels, significant
 
 PEOPLE, OUTLIER = 120, 7
@@ -177,3 +179,16 @@ def test_in_a_column_of_kinds_alone_sharing_decides(rng):
     people, others = (rng.integers(0, 3, (60, 8)).astype(float) for _ in range(2))
     assert not find_copies(SideBySide(names, kinds, people, others)).rows.named.any()
     assert find_copies(SideBySide(names, kinds, people, people)).rows.named.mean() > 0.9
+
+
+def test_values_taken_among_many_new_ones_do_not_count(rng):
+    """A line is shaded where it counts in the verdict: who finds a person's value there finds others, too."""
+    table = rng.standard_normal((60, 1)).round(5)
+    rows = np.concatenate([table[:30], rng.standard_normal((30, 1)).round(5)])
+    for released, counts in ((rows, False), (table, True)):
+        tables = SideBySide(("a",), np.zeros(1, dtype=bool), table, released)
+        copies = find_copies(tables)
+        assert copies.values[0].named[:30].all()
+        lines = lines_of(copies, grouped(tables), [])
+        [line] = [each for each in lines if each.measure.startswith("Copies of single")]
+        assert line.against == counts == copies.tells(copies.values[0], 0.5)

@@ -110,15 +110,18 @@ class Copies:
         for each in (self.rows, *self.halves):
             found[np.ix_(each.named, np.isin(tables.names, each.columns))] = True
         for each in self.values:
-            place = tables.names.index(each.columns[0])
-            if 1 / (1 + self.new_values[each.columns[0]]) >= probability:
-                found[each.named, place] = True
+            if self.tells(each, probability):
+                found[each.named, tables.names.index(each.columns[0])] = True
         for end in self.ends:
             if end.named:
                 found[end.place, tables.names.index(end.column)] = True
         spread = np.nanstd(tables.people, axis=0)
         close = np.abs(tables.rows[self.near.row] - tables.people) <= TENTH * spread
         return found | (self.near.named[:, None] & close)
+
+    def tells(self, value: Copied, probability: float) -> bool:
+        """Say whether single values of a column are given away: hardly another of its values is new."""
+        return bool(value.named.any()) and 1 / (1 + self.new_values[value.columns[0]]) >= probability
 
 
 def find_copies(tables: SideBySide) -> Copies:

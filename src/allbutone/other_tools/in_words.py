@@ -47,8 +47,10 @@ class Line:
         }
 
 
-def lines_of(copies: Copies, groupings: Sequence[Grouping], games: Sequence[Game]) -> tuple[Line, ...]:
-    """Return a line for each measure, of several columns that of the worst."""
+def lines_of(
+    copies: Copies, groupings: Sequence[Grouping], games: Sequence[Game], probability: float = 0.5
+) -> tuple[Line, ...]:
+    """Return a line for each measure, of several columns that of the worst; the rule's probability."""
 
     def worst(some: Sequence[Copied]) -> Copied:
         return max(some, key=lambda each: (each.named.sum(), each.there.sum()))
@@ -58,10 +60,11 @@ def lines_of(copies: Copies, groupings: Sequence[Grouping], games: Sequence[Game
         half = worst(copies.halves)
         found.append(_copied_line(f"halves of rows ({listed(half.columns, 3)})", half))
     if copies.values:
-        value = worst(copies.values)
+        telling = [each for each in copies.values if copies.tells(each, probability)]
+        value = worst(telling or copies.values)
         line = _copied_line(f"single values ({value.columns[0]})", value)
-        new = copies.new_values[value.columns[0]]
-        found.append(replace(line, says=f"{line.says}; {new:,} of its values in the release are nobody's"))
+        says = f"{line.says}; {copies.new_values[value.columns[0]]:,} of its values in the release are nobody's"
+        found.append(replace(line, says=says, against=bool(telling)))
     found += [_ends_line(copies), _near_line(copies), *_grouping_lines(groupings)]
     found += [_game_line(game) for game in games if game.name != "inference"]
     if inference := [game for game in games if game.name == "inference"]:

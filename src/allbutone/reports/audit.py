@@ -72,7 +72,7 @@ class Audit(PeopleTable):
     @cached_property
     def lines(self) -> tuple[Line, ...]:
         """What was looked for, each beside what there is to compare it with."""
-        return lines_of(self.copies, self.groupings, self.games)
+        return lines_of(self.copies, self.groupings, self.games, self.rule.probability)
 
 
 @dataclass(frozen=True)
