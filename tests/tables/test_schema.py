@@ -252,7 +252,7 @@ def test_what_is_secret_or_known_changes_no_released_number():
     assert plain.same_mechanism(declared)
     assert Schema.of(declared.entries()) == declared
     assert declared.known == ("sex",)
-    both = plain.told_besides(declared)
+    both = plain.completed_by(declared)
     assert not both.column("age").secret
     assert both.column("sex").known
     with pytest.raises(abo.InputError, match="secret is true or false, got 'no'"):

@@ -329,7 +329,7 @@ class LogQuadratic:
         lower = upper[..., : len(known), :].mT
         return times(within, xp.linalg.solve(lower, (values - centre)[..., None])[..., 0]), across
 
-    def besides(self, white: Float[Array, "*batch n p"]) -> Any:
+    def added_terms(self, white: Float[Array, "*batch n p"]) -> Any:
         """Return what a posterior of another family adds to ℓ at n points of each: here nothing."""
         return 0.0
 

@@ -41,7 +41,7 @@ class PlugInPosterior(LogQuadratic):
     def closed_form(self) -> None:
         """No distribution that has a name."""
 
-    def besides(self, white: Float[np.ndarray, "*batch n p"]) -> Float[np.ndarray, "*batch n"]:
+    def added_terms(self, white: Float[np.ndarray, "*batch n p"]) -> Float[np.ndarray, "*batch n"]:
         """Return ½(vᵀKv + 2kᵀv)/(1 + c‖v‖²) at n points of each posterior."""
         bent = np.vecdot(white, white @ self.numerator + 2 * self.slope[..., None, :])
         grown = 1 + np.asarray(self.inflation)[..., None] * np.vecdot(white, white)
@@ -49,7 +49,7 @@ class PlugInPosterior(LogQuadratic):
 
     def value(self, white: Float[np.ndarray, "*points p"]) -> Float[np.ndarray, "*points"]:
         """Return ℓ(v)."""
-        return super().value(white) + self.besides(white[..., None, :])[..., 0]
+        return super().value(white) + self.added_terms(white[..., None, :])[..., 0]
 
     def local(
         self, white: Float[np.ndarray, "*points p"]

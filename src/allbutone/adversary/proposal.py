@@ -78,7 +78,7 @@ class Powers:
             levels = self._levels(v)
             with np.errstate(invalid="ignore", divide="ignore"):  # a level below 0, by rounding, has no logarithm
                 value -= (xp.log(levels) @ self.weights[..., None])[..., 0]
-        return 0.5 * value + whole.besides(v)
+        return 0.5 * value + whole.added_terms(v)
 
     def _levels(self, v: Float[Array, "*batch n p"]) -> Float[Array, "*batch n groups"]:
         """Return each group's product of qⱼ(v)."""
@@ -348,7 +348,7 @@ class Proposal:
         The mode of many features is far from the mean, by more than a standard deviation, though each feature's
         hardly differ; and then hardly a point around the mode is worth anything.
         """
-        if not isinstance(problem.besides(self.locations[0][:, None, :]), float):
+        if not isinstance(problem.added_terms(self.locations[0][:, None, :]), float):
             return self  # its gradient is not known here
         xp, hills = array_namespace(self.locations[0]), list[tuple[Array, ...]]()
         for part in range(2):
@@ -427,7 +427,7 @@ def _flattest(problem: LogQuadratic, place: Float[Array, "n p"]) -> Float[Array,
     xp, n = array_namespace(place), place.shape[0]
     df, outward = (xp.broadcast_to(as_array(each, like=place), (n,)) for each in (problem.df, problem.outward))
     usual = FLATTEST * df
-    if not isinstance(problem.besides(place[:, None, :]), float):
+    if not isinstance(problem.added_terms(place[:, None, :]), float):
         return usual  # what was released is not in the wells
     one = eigh(problem.tangent(place)[0])[0][:, 0] / (1 + xp.maximum(outward, 0 * outward) / (df + 1))
     return xp.where((one > 0) & (one < usual), one, usual)

@@ -58,13 +58,14 @@ def budget(
     if verify is not None:
         count_of("verify", verify)
     ledger = open_ledger(source, book)
-    if left := "" if source.stays or book.alone else left_in_words(ledger.content):
+    if left := "" if source.stays_in_engine or book.alone else left_in_words(ledger.content):
         _show_left(left, ledger.content, source.table)
         return
     with terminal.outputs(out, force, [*source.files, model.prior], images) as save:
         table = read(source, model, ledger.content, categories=True, may_impute=True)
         judged = None
-        if not source.stays:  # out is what the ledger counts, and the release to be like, unless it was voided
+        # out is what the ledger counts, and the release to be like, unless it was voided
+        if not source.stays_in_engine:
             like = [model.like] if model.like and not ledger.voids(model.like) else []
             records, release_like = in_memory(table.records), model.release_like if like else None
             judged = ledger.judged(records, release_like, like, table.is_mixed)
@@ -74,7 +75,7 @@ def budget(
         if not table.is_mixed:
             synthesizer, note = fit(table.records, how["prior"])
             how = {"prior": synthesizer.prior}
-        if source.stays:
+        if source.stays_in_engine:
             how |= {"key": source.key, "most": source.worst}
         stream = np.random.default_rng(seed)
         how |= {"rows": size, "probability": rule, "adversary": attack.adversary, "rng": stream}
@@ -163,7 +164,7 @@ def _show_next(context: typer.Context, source: ask.TableOptions, plan: Budget, o
     """Propose to release as much as the budget has left, or a budget that may have more."""
     table, left, size = source.table, plan.confident_count, plan.rows_of_each
     options: dict[str, Any] = {"out": "release", "datasets": left}
-    if source.stays:
+    if source.stays_in_engine:
         if left:
             options["datasets"] = min(left, 5)
             terminal.propose(context, "draw some of it, and judge that:", "synthesize", table, **options)

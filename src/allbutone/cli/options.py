@@ -195,7 +195,7 @@ class TableOptions:
         return Source(str(self.table), engine, from_table=self.from_table, query=self.query)
 
     @property
-    def stays(self) -> bool:
+    def stays_in_engine(self) -> bool:
         """Whether the records stay where they are, and an engine answers for them."""
         return self.place is not None
 

@@ -125,7 +125,7 @@ def read(
         "rows_are_people": source.rows_are_people or like is not None,
         "categories": categories,
     }
-    if source.stays:
+    if source.stays_in_engine:
         return _checked(source, TableAsRead(LazyRecords.of(content, **how), model, like))
     # a release that has no word for gaps was made from the rows without any
     how["complete_cases"] |= like is not None and missing == REFUSE
@@ -180,7 +180,7 @@ def records_like(source: TableOptions, release: Released) -> Records | LazyRecor
     how = reading_of(release)
     how |= {"columns": columns, "drop": drop or None, "schema": schema}
     gaps = how.pop("gaps", False)
-    if source.stays:
+    if source.stays_in_engine:
         return LazyRecords.of(content, **how, complete_cases=source.complete_cases)
     # a release that has no word for gaps was made from the rows without any
     return Records.of(content, **how, gaps=gaps, complete_cases=source.complete_cases or not gaps)
@@ -188,7 +188,7 @@ def records_like(source: TableOptions, release: Released) -> Records | LazyRecor
 
 def require_columns(source: TableOptions, release: Released) -> None:
     """Refuse a table, wherever it lies, that lacks a column of the release."""
-    if source.stays:
+    if source.stays_in_engine:
         columns_of(release, with_visits(_opened(source)[1], release.schema), source)
     else:
         records_like(source, release)
@@ -320,7 +320,7 @@ def columns_of(release: Released, names: list[str], source: TableOptions) -> lis
         cures.append(Cure("name every column of the file, in order", "columns"))
     elif any(map(reads_as_data, names)):
         cures.append(NO_HEADER)
-    file = source.table if source.stays else source.table.name
+    file = source.table if source.stays_in_engine else source.table.name
     listed = ", ".join(of_release)
     raise InputError(f"the release is of the columns {listed}, and {file} has no {', '.join(absent)}", *cures)
 
@@ -425,7 +425,7 @@ class TableLedger:
 
 def open_ledger(source: TableOptions, options: LedgerOptions, *, moments: bool = False) -> TableLedger:
     """Return the ledger of a table; none has one that stays where it is, which would have to be read whole."""
-    if not (source.stays or moments):
+    if not (source.stays_in_engine or moments):
         return TableLedger(options, source.table)
     if options.ledger is not None:
         raise InputError(

@@ -64,7 +64,7 @@ def report(
     require_distinct([out], [*source.files, model.prior])
     with fresh_file(out, force=force, private=not public) as path:
         release = load_release(release_dir)
-        if source.stays:
+        if source.stays_in_engine:
             of_measurements(release)
         if public:
             require_columns(source, release)
@@ -91,7 +91,7 @@ def report(
             _write(path, out, _pages(case, again, note, _origin(ledger, release_dir), alone=page))
     if public:
         _show_public(out, table, note, release)
-        if not source.stays:
+        if not source.stays_in_engine:
             words = "look at the folder itself once more, before it goes out:"
             terminal.propose(context, words, "check", release_dir, table=table)
         return

@@ -259,7 +259,7 @@ def _selection(asked: Attack, judged: Judged) -> Selection | None:
 def _attack_all(asked: Attack, release: Released, save: Callable[..., None]) -> Judged:
     """Attack one block after another of a table that stays where it is and write each; return the worst of all."""
     source = asked.source
-    if not source.stays:
+    if not source.stays_in_engine:
         raise InputError(
             "--all is for a table that stays where it is; of one that is read all records are judged anyway",
             "leave --all out",
@@ -354,7 +354,7 @@ def _show_next(context: typer.Context, asked: Attack, folders: Sequence[Path], r
         words = "the verdict, against who knows nothing of a person and who knows all but one value:"
         terminal.propose(context, words, "risk", table, *folders, known=None, out="risk.csv")
         return
-    if len(folders) > 1 or (mixed and not source.stays):
+    if len(folders) > 1 or (mixed and not source.stays_in_engine):
         words = "the case for or against it:" if len(folders) == 1 else "the case for or against the last of them:"
         options: dict[str, Any] = {"out": "report.html", "prior": None}
         terminal.propose(context, words, "report", table, folders[-1], **options)
@@ -382,7 +382,7 @@ def _attack_private(
             raise InputError(
                 f"a release with a guarantee is attacked by the usual adversary, without {ask.flag_of(name)}"
             )
-    if asked.source.stays:
+    if asked.source.stays_in_engine:
         raise InputError("a release with a guarantee is judged with its table in a file", "give one")
     noisy = release.noisy
     assert noisy is not None

@@ -436,7 +436,7 @@ def _release_private(
     moments: bool,
 ) -> None:
     """Spend ε on the table, write the release, and say what is guaranteed and what it rests on."""
-    if moments or source.stays:
+    if moments or source.stays_in_engine:
         raise InputError(
             "a guarantee takes the records themselves, and these stay where they are", "give one file that is read"
         )

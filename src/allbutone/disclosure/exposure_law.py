@@ -262,8 +262,8 @@ class ExposureLaw:
         clear, gamma = np.maximum(1 - two.lam, 1e-300), 2 * two.coupling * two.width
         endless = 2 * two.limit  # α is that, times 1 − 1/k, and where the mode leaves it is λ − γλ/(k(1 − λ))
         with np.errstate(divide="ignore"):
-            leaves = (endless - gamma * two.lam / clear) / np.maximum(endless - two.lam, 0)
-        return np.maximum(leaves, gamma / clear**2)
+            departure = (endless - gamma * two.lam / clear) / np.maximum(endless - two.lam, 0)
+        return np.maximum(departure, gamma / clear**2)
 
     def most(self, leverage: Any, exposure: float) -> Any:
         """Return the largest number of datasets (or draws) with an expected exposure of no more than this."""

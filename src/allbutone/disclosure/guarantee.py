@@ -319,12 +319,12 @@ def total_in_words(ledger: Ledger) -> str:
         return ""
     delta = DELTA if ledger.limit is None or ledger.limit.delta is None else ledger.limit.delta
     rest = sum(entry.guarantee is None for entry in ledger.counted)
-    besides = (
+    what_rests = (
         f" {counted(rest, 'other release')} of this table without a guarantee: nothing bounds the sum of all."
     )
     return (
         f"Together the {len(terms)} releases with a guarantee come to ε = "
-        f"{composed(terms, delta):.3g} at δ = {delta:g}.{besides if rest else ''}"
+        f"{composed(terms, delta):.3g} at δ = {delta:g}.{what_rests if rest else ''}"
     )
 
 

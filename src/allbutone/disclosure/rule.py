@@ -473,7 +473,7 @@ class JudgedPeople:
         })  # fmt: skip
 
 
-def called(found: Mapping[str, np.ndarray]) -> tuple[str, np.ndarray]:
+def names_of_people(found: Mapping[str, np.ndarray]) -> tuple[str, np.ndarray]:
     """Return what each person is known by, after the word for it: a name, a record's key, or else a row."""
     if "person" in found:
         return "person", found["person"]

@@ -19,7 +19,7 @@ from allbutone.disclosure.rule import (
     Rule,
     ToldValues,
     by_membership,
-    called,
+    names_of_people,
 )
 from allbutone.figures import style
 from allbutone.figures.style import BLUE, GREY, INK, VERMILION, text_of, wrapped
@@ -65,7 +65,7 @@ def disclosure_figure(risk: Mapping[str, np.ndarray], rule: Rule, among: JudgedP
         )
     )  # fmt: skip
     style.add_line(figure, [0, 1], [0, 1], GREY, 1, "dot")
-    word, keys = called(risk)
+    word, keys = names_of_people(risk)
     people = [text_of(f"{word} {key}", 40) for key in keys[shown]]
     words = [f"{who}: {text_of(told.names[at], 40)}" for who, at in zip(people, worst[shown], strict=True)]
     rest_known, both = told.rest_known[worst[shown]], bool(told.rest_known.any())
@@ -131,7 +131,7 @@ def membership_figure(risk: Mapping[str, np.ndarray], rule: Rule) -> go.Figure:
     count = int(flags.sum())
     limit = np.log(rule.membership / (1 - rule.membership))
     style.add_band(figure, limit, edges[-1], VERMILION, along="x")
-    (word, keys), first = called(risk), by_membership(risk)[: max(1, min(LABELLED, count))]
+    (word, keys), first = names_of_people(risk), by_membership(risk)[: max(1, min(LABELLED, count))]
     height = float(max(1, *np.histogram(sure, edges)[0], *chance_alone))
     named = [text_of(f"{word} {keys[place]}", 40) for place in first]
     span = (edges[0], edges[-1]), (0.0, 1.15 * height)
@@ -176,7 +176,7 @@ def risk_figure(
     `columns` as in risk.csv, `names` of the table's columns, `order` the records from the one closest to being
     disclosed down, some of them labelled. people: of how many records these are the worst, if they are.
     """
-    shown, (word, keys) = order[:SHOWN], called(columns)
+    shown, (word, keys) = order[:SHOWN], names_of_people(columns)
     closer = np.maximum(1 - columns["relative_error"], -1.0)[shown]  # worse than -1 is as good as no guess at all
     gain = np.arcsinh(columns["information_gain"])[shown]
     said = {key: key.replace("_", " ") for key in _MEASURES if key in columns}

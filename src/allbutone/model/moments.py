@@ -16,7 +16,7 @@ from allbutone.support.arrays import (
     append_axes,
     array_namespace,
     attempt,
-    leaves,
+    has_digits_left,
     real_array,
     require_symmetric,
     to_numpy,
@@ -109,7 +109,7 @@ class Moments:
             return self.factor
         xp = array_namespace(self.scatter)
         root = attempt(xp.linalg.cholesky, self.scatter)
-        good = root is not None and leaves(ENOUGH_LEFT, root)
+        good = root is not None and has_digits_left(ENOUGH_LEFT, root)
         return root if good else None
 
     def require_possible(self) -> None:

@@ -24,7 +24,7 @@ from allbutone.support.arrays import (
     cholesky,
     eye,
     half_log_det,
-    leaves,
+    has_digits_left,
     real_array,
     require_digits,
     require_symmetric,
@@ -120,7 +120,7 @@ def updated_root(
     if scale.ndim > 2 or not all_true(xp.isfinite(scale)):
         return None
     plain = attempt(xp.linalg.cholesky, scale)
-    if plain is not None and leaves(ENOUGH_LEFT, plain):
+    if plain is not None and has_digits_left(ENOUGH_LEFT, plain):
         require_variance(plain, "scale")
         return plain
     half = moments.half

@@ -85,7 +85,7 @@ class StudyRun:
         return hashlib.blake2b(json.dumps(parts).encode(), digest_size=12).hexdigest()
 
     def work(self, cells: Sequence[Cell]) -> list[list[Cell]]:
-        """Return the cells in the groups that are simulated at once, the dearest first.
+        """Return the cells in the groups that are simulated at once, the most expensive first.
 
         Then no thread is left alone with one at the end. A device takes all that are alike, a thread one.
         """

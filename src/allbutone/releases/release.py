@@ -348,7 +348,7 @@ def reading_of(release: Any, how_to_read: Mapping[str, Any] | None = None) -> di
         reading |= {"many_cells": True} if release.mechanism.has_classes else {}
     asked = dict(how_to_read or {})
     if (schema := asked.pop("schema", None)) is not None:
-        reading["schema"] = release.schema.told_besides(Schema.of(schema))
+        reading["schema"] = release.schema.completed_by(Schema.of(schema))
     return reading | asked
 
 

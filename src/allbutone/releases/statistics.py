@@ -11,7 +11,15 @@ from jaxtyping import Float
 
 from allbutone.model.moments import ENOUGH_LEFT, Moments
 from allbutone.model.niw import NIW
-from allbutone.support.arrays import array_namespace, as_array, eigh_or_nan, eye, leaves, solve_rows, zeros
+from allbutone.support.arrays import (
+    array_namespace,
+    as_array,
+    eigh_or_nan,
+    eye,
+    has_digits_left,
+    solve_rows,
+    zeros,
+)
 from allbutone.support.parallel import in_parallel
 
 Array = Any
@@ -137,7 +145,7 @@ def whitened_sums(about: About, others: NIW) -> tuple[Float[Array, "p p"], Any] 
     far longer in one direction than in another.
     """
     xp, found, root = array_namespace(others.scale), about.statistics, others.root
-    if not leaves(ENOUGH_LEFT, root):
+    if not has_digits_left(ENOUGH_LEFT, root):
         return None
     shift = about.origin - others.mean
     if isinstance(found, ParameterStatistics):

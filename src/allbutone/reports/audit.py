@@ -80,7 +80,7 @@ class AuditVerdict:
     """The decision on rows of any tool: against, for (if they were made as assumed), or not known.
 
     disclosed: of whom a value is given away, the columns by row of the table; members: whose membership is.
-    alarms: attacks that do better on the table's people than on control people. called: who a row is, in words.
+    alarms: attacks that do better on the table's people than on control people. labels: who a row is, in words.
     """
 
     rule: Rule
@@ -92,7 +92,7 @@ class AuditVerdict:
     mechanism: str
     doubt: str
     exact: Verdict | None
-    called: Mapping[int, str]
+    labels: Mapping[int, str]
 
     @classmethod
     def of(cls, audit: Audit) -> "AuditVerdict":
@@ -118,7 +118,7 @@ class AuditVerdict:
         doubt = audit.assumed.doubt if audit.assumed else ""
         disclosed = {row: tuple(columns) for row, columns in found.items()}
         mechanism = audit.assumed.mechanism if audit.assumed and audit.asked != UNKNOWN else UNKNOWN
-        called = {int(row): audit.records.who(place) for place, row in enumerate(rows)}
+        labels = {int(row): audit.records.who(place) for place, row in enumerate(rows)}
         return cls(
             audit.rule,
             len(rows),
@@ -129,7 +129,7 @@ class AuditVerdict:
             mechanism,
             doubt,
             audit.exact,
-            called,
+            labels,
         )
 
     @property
@@ -183,8 +183,8 @@ class AuditVerdict:
     def who(self) -> str:
         """Which people, and which of their values: those of whom most is given away first."""
         order = sorted(self.disclosed.items(), key=lambda each: (-len(each[1]), each[0]))
-        named = [f"{self.called[row]} ({listed(columns, NAMED)})" for row, columns in order[:NAMED]]
-        named += [f"{self.called[row]} (membership)" for row in self.members if row not in self.disclosed][
+        named = [f"{self.labels[row]} ({listed(columns, NAMED)})" for row, columns in order[:NAMED]]
+        named += [f"{self.labels[row]} (membership)" for row in self.members if row not in self.disclosed][
             : NAMED - len(named)
         ]
         left = len({*self.disclosed, *self.members}) - len(named)

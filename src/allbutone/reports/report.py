@@ -14,7 +14,7 @@ import plotly.graph_objects as go
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from allbutone.disclosure.risk import records_of_release
-from allbutone.disclosure.rule import MEMBERSHIP, Rule, ToldValues, called
+from allbutone.disclosure.rule import MEMBERSHIP, Rule, ToldValues, names_of_people
 from allbutone.figures import application, shapes
 from allbutone.figures import fidelity as likeness
 from allbutone.figures.budget import budget_figure
@@ -84,7 +84,7 @@ def confidential_report(
 ) -> str:
     """Return the pages for the data holder. `commands` run it again; `note` says what must be said of the data."""
     risk, rule, fidelity = assessment.risk, assessment.rule, assessment.fidelity
-    told, (word, keys) = ToldValues.of(risk, rule), called(risk)
+    told, (word, keys) = ToldValues.of(risk, rule), names_of_people(risk)
     order, disclosed = told.order, int(told.disclosed.any(axis=1).sum())
     ks = fidelity.ks_table() if fidelity else {}
     planned = (

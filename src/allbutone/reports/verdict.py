@@ -18,7 +18,7 @@ from allbutone.disclosure.rule import (
     Rule,
     ToldValues,
     by_membership,
-    called,
+    names_of_people,
 )
 from allbutone.disclosure.simulated_budget import Luck
 from allbutone.support.text import ShowsItself, chance, counted, joined, listed, number
@@ -402,7 +402,7 @@ def members_of(risk: Mapping[str, np.ndarray], rule: Rule) -> list[Member]:
     if MEMBERSHIP not in risk:
         return []
     most = max(1, int(np.sum(rule.discloses_membership(risk[MEMBERSHIP]))))
-    word, keys = called(risk)
+    word, keys = names_of_people(risk)
     return [
         Member(
             int(risk["row"][place]),
@@ -437,7 +437,7 @@ def values_at(
     schema: Schema = NOTHING,
 ) -> list[Value]:
     """Return the values of people at these places, each in one of the columns."""
-    (word, keys), both = called(risk), bool(told.rest_known.any())
+    (word, keys), both = names_of_people(risk), bool(told.rest_known.any())
 
     def number_of(kind: str, column: int, place: int) -> float | None:
         name = REST_KNOWN * bool(told.rest_known[column]) + kind + told.names[column]

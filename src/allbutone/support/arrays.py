@@ -160,7 +160,7 @@ def cholesky(matrix: Float[Array, "*batch p p"], what: str) -> Float[Array, "*ba
     return root
 
 
-def leaves(least: float, root: Float[Array, "*batch p p"]) -> bool:
+def has_digits_left(least: float, root: Float[Array, "*batch p p"]) -> bool:
     """Say whether earlier columns leave more than this share of each column's variance unexplained: Rᵢᵢ²/Σⱼ Rᵢⱼ².
 
     Rounding a matrix to sixteen digits moves what is solved with it by about 1e-16 over this share; the units of
@@ -182,7 +182,7 @@ def all_true(flags: Array) -> bool:
 
 def require_digits(root: Float[Array, "*batch p p"], what: str, least: float = LEAST_LEFT) -> None:
     """Refuse a factored matrix in which rounding leaves no digits: columns that repeat others, or tiny ones."""
-    if not leaves(least, root):
+    if not has_digits_left(least, root):
         raise InputError(
             f"{what} has columns that determine one another so nearly that sixteen digits do not tell them apart",
             Cure("drop a column that repeats others", "drop"),

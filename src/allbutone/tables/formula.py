@@ -83,8 +83,8 @@ class Formula:
 
         def one(match: re.Match[str]) -> str:
             kind, text = match.lastgroup or "", match[0]
-            called = kind == "name" and self.text[match.end() :].lstrip().startswith("(")
-            if called or kind not in ("name", "quoted") or match[kind] not in names:
+            is_function = kind == "name" and self.text[match.end() :].lstrip().startswith("(")
+            if is_function or kind not in ("name", "quoted") or match[kind] not in names:
                 return text
             space = text[: len(text) - len(text.lstrip())]
             return f"{space}{quoted(names[match[kind]])}"

@@ -99,9 +99,9 @@ class _Rows:
         person, people = coded(frame[visits.person])
         when, values = coded(frame[visits.visit])
         places = {level_name(time): place for place, time in enumerate(visits.times)}
-        called = [_called(value, places) for value in values.tolist()]
-        known = np.array([*(places.get(name, -1) for name in called), -1], dtype=np.int64)
-        beyond = tuple(name for name in called if name not in places)
+        named = [_called(value, places) for value in values.tolist()]
+        known = np.array([*(places.get(name, -1) for name in named), -1], dtype=np.int64)
+        beyond = tuple(name for name in named if name not in places)
         return cls(visits, person, known[when], when < 0, people, beyond)
 
     def faults(self) -> Iterator[str]:

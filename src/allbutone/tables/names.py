@@ -79,8 +79,8 @@ def row_names_left_out(names: Sequence[str], columns: Any, drop: Any) -> tuple[s
     """Say that the column of row names is left out, where it is and nobody asked for it."""
     if columns is not None or not has_row_names(names) or names[0] in split_names(drop, set(names)):
         return ()
-    called = f"({names[0]!r})" if names[0].strip() else "(it has no name)"
-    return (f"Left out the first column {called}: such a column holds row names, which describe nobody.",)
+    label = f"({names[0]!r})" if names[0].strip() else "(it has no name)"
+    return (f"Left out the first column {label}: such a column holds row names, which describe nobody.",)
 
 
 def split_names(asked: Any, known: set[str]) -> list[str]:

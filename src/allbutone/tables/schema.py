@@ -452,7 +452,7 @@ class Schema:
         derived = [[each.mechanism for each in one.derived] for one in (self, other)]
         return mine == theirs and derived[0] == derived[1]
 
-    def told_besides(self, other: "Schema") -> "Schema":
+    def completed_by(self, other: "Schema") -> "Schema":
         """Return this schema with what another says of judging and of gaps, which else declares the same."""
         every, other = (*self.columns, *self.derived), other.widened()
         declared = [(column, other.column(column.name)) for column in every if other.declares(column.name)]

@@ -198,8 +198,8 @@ class Visits:
 
     def parts(self, name: str) -> tuple[str, Time | None]:
         """Return the column of the long table and the visit that a name of a record stands for; None: of all."""
-        column, _, called = name.rpartition(SIGN)
-        time = next((time for time in self.times if level_name(time) == called), None) if column else None
+        column, _, label = name.rpartition(SIGN)
+        time = next((time for time in self.times if level_name(time) == label), None) if column else None
         return (name, None) if time is None else (column, time)
 
     def told(self, name: str) -> str:
@@ -357,10 +357,10 @@ class Visits:
                     values[:, place] = columns[name]
                 there |= ~np.isnan(values)
             found[long] = values.ravel()
-        times, called = self._times_as_values(count)
+        times, labels = self._times_as_values(count)
         rows = _rows_there(there)
         every_row = {self.person: np.repeat(people, width), self.visit: times} | found
-        return {name: values[rows] for name, values in every_row.items()}, called | named
+        return {name: values[rows] for name, values in every_row.items()}, labels | named
 
     def as_written(self, columns: Sequence[Column]) -> tuple[Column, ...]:
         """Return the columns of a long table in which records of these columns go out."""

@@ -191,21 +191,21 @@ class LazyRecords:
         if key is not None and key not in names_in(self.frame):
             raise InputError(f"there is no column {key!r}", f"choose among {listed(tuple(names_in(self.frame)))}")
         measured = [Measured(name, self.schema.column(name), name in self.whole) for name in self.columns]
-        besides = {f"g{place}": name for place, name in enumerate(self.categories.columns)}
-        frame = on_model_scale(self.frame, measured, besides | ({} if key is None else {"key": key}), gaps=gaps)
-        if not besides:
+        further = {f"g{place}": name for place, name in enumerate(self.categories.columns)}
+        frame = on_model_scale(self.frame, measured, further | ({} if key is None else {"key": key}), gaps=gaps)
+        if not further:
             return frame
         levels = [level_number(nw.col(f"g{place}"), each) for place, each in enumerate(self.level_values)]
         frame = frame.with_columns(*(level.alias(f"g{place}") for place, level in enumerate(levels)))
-        frame = frame.filter(nw.all_horizontal(*(nw.col(name) >= 0 for name in besides), ignore_nulls=False))
+        frame = frame.filter(nw.all_horizontal(*(nw.col(name) >= 0 for name in further), ignore_nulls=False))
         strides = np.cumprod([1, *self.categories.sizes[:0:-1]])[::-1]
         cell = tree_sum([nw.col(f"g{place}") * float(stride) for place, stride in enumerate(strides)])
         return frame.with_columns(cell.alias("cell"))
 
-    def fetch(self, rows: nw.LazyFrame[Any], *besides: str) -> tuple[Records, Any]:
-        """Return a few rows of `measured` as records, and the columns `besides` of the same rows."""
-        answer = ask(rows.select(*self.coordinates, *besides))
-        return self._here(answer), answer.select(list(besides))
+    def fetch(self, rows: nw.LazyFrame[Any], *further: str) -> tuple[Records, Any]:
+        """Return a few rows of `measured` as records, and the columns `further` of the same rows."""
+        answer = ask(rows.select(*self.coordinates, *further))
+        return self._here(answer), answer.select(list(further))
 
     def _here(self, answer: Any, rows: Int[np.ndarray, " n"] | None = None) -> Records:
         """Return rows of `measured` that came back as records; `rows`: their numbers in the table."""
@@ -363,7 +363,7 @@ def is_lazy(table: Any) -> bool:
 
 
 def on_model_scale(
-    frame: nw.LazyFrame[Any], measured: Sequence[Measured], besides: dict[str, str], *, gaps: bool = False
+    frame: nw.LazyFrame[Any], measured: Sequence[Measured], further: dict[str, str], *, gaps: bool = False
 ) -> nw.LazyFrame[Any]:
     """Return measurements on the model's scale as x0, x1, …, other columns by these names, of rows without gaps.
 
@@ -372,7 +372,7 @@ def on_model_scale(
     Names of our own throughout: the table's may hold anything.
     """
     names = [f"x{place}" for place in range(len(measured))]
-    others = [nw.col(name).alias(alias) for alias, name in besides.items()]
+    others = [nw.col(name).alias(alias) for alias, name in further.items()]
     frame = frame.select(*others, *(each.natural.alias(name) for name, each in zip(names, measured, strict=True)))
     changed = [
         each.on_model_scale(nw.col(name)).alias(name)
