@@ -52,6 +52,34 @@ def test_by_quadrature_over_the_parameters(rng):
     assert float(abo.risk(values, release)["membership_evidence"][-1]) == pytest.approx(expected, abs=1e-6)
 
 
+def test_by_quadrature_over_covariances_in_two_columns(rng):
+    """At p = 2: over Σ = LLᵀ, L = [[eᵃ, 0], [t·eᵇ, eᵇ]], by the trapezoid rule; the mean by Gauss's convolution.
+
+    Neither the inverse-Wishart's constant nor a Student t is used: both integrals are on the same grid.
+    """
+    values, prior = np.vstack([rng.standard_normal((8, 2)), [2.5, -2.0]]), abo.NIW.default(2)
+    release = Release.draw(prior.update(values), [6], rng, prior=prior)
+    (dataset,) = release.values
+    a, b, t = np.meshgrid(np.linspace(-3, 4, 90), np.linspace(-3, 4, 90), np.linspace(-9, 9, 181), indexing="ij")
+
+    def squared(scatter):
+        """Return tr(Σ⁻¹S): L⁻¹ has the rows (e⁻ᵃ, 0) and (−t·e⁻ᵃ, e⁻ᵇ)."""
+        first, cross, second = scatter[0, 0] * np.exp(-2 * a), scatter[0, 1] * np.exp(-a - b), scatter[1, 1]
+        return first * (1 + t**2) - 2 * t * cross + second * np.exp(-2 * b)
+
+    def log_density(records):
+        mean, kappa, df, scale = posterior(records, *literal(prior))
+        n, middle = len(dataset), dataset.mean(axis=0)
+        model = -(df + 3) * (a + b) - 0.5 * squared(scale) + 3 * a + 3 * b  # dΣ = 4·e³ᵃ⁺³ᵇ da db dt
+        apart, within = middle - mean, dataset - middle
+        scatter = within.T @ within + kappa * n / (kappa + n) * np.outer(apart, apart)
+        data = -n * (a + b) - 0.5 * squared(scatter) + np.log(kappa / (kappa + n))
+        return np.log(np.sum(np.exp(model + data))) - np.log(np.sum(np.exp(model)))
+
+    expected = log_density(values) - log_density(values[:-1])
+    assert float(abo.risk(values, release)["membership_evidence"][-1]) == pytest.approx(expected, abs=1e-6)
+
+
 def test_parameters_tell_it_by_their_own_density(rng):
     values, prior = rng.standard_normal((12, 2)), abo.NIW.default(2)
     release = Release.draw_parameters(prior.update(values), 3, rng, prior=prior)
