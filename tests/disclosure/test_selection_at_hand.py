@@ -3,12 +3,14 @@
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import allbutone as abo
 from allbutone.disclosure.risk import risk_columns
 from allbutone.disclosure.rule import Rule
 from allbutone.disclosure.selection import Selection, selection_of, would_have_failed
+from allbutone.model.location import MixedRecords
 from allbutone.model.moments import Moments
 from cases import LONG
 
@@ -46,6 +48,29 @@ def test_q_is_the_integral_over_the_posterior(rng, one_stands_out):
     mass = np.exp(logs - logs.max())
     q = float(mass @ failed / mass.sum())
     assert abs(found.share - q) < 4.5 * found.error + 0.02
+
+
+def test_q_of_a_table_with_categories_is_the_sum_over_the_posterior(rng):
+    """As above, over both levels of a category and a grid of the measurement."""
+    table = abo.Records.of(pd.DataFrame({"x": rng.standard_normal(16), "group": ["a", "a", "a", "b"] * 4}))
+    release = abo.Synthesizer().fit(table).sample(datasets=6, rows=16, rng_for_tests=rng)
+    place, mechanism = 3, release.mechanism
+    found = would_have_failed(table, release, place, Rule(), draws=60)
+    without = mechanism.split(table).take(np.arange(16) != place)
+    model = mechanism.prior.update(without)
+    data = [mechanism.split(each) for each in release.tables]
+    grid, cells = (np.ravel(each) for each in np.meshgrid(np.linspace(-5, 5, 25), [0, 1]))
+    points = MixedRecords.of(cells, grid[:, None])
+    logs = model.predictive().log_density(points)
+    logs = logs + sum(model.update(each).predictive().log_density(points) - logs for each in data)
+    mass, failed = np.exp(logs - logs.max()), np.empty(len(grid), dtype=bool)
+    others = mechanism.prior.moments(without)
+    for number in range(len(grid)):
+        categories = replace(table.categories, codes=cells[number].reshape(1, 1))
+        person = replace(table.take(np.array([place])), values=grid[number].reshape(1, 1), categories=categories)
+        one = risk_columns(person, release, elsewhere=others, mass=False)
+        failed[number] = one["disclosed"][0] or one["membership_disclosed"][0]
+    assert abs(found.share - mass @ failed / mass.sum()) < 4.5 * found.error + 0.03
 
 
 @pytest.mark.skipif(not LONG, reason="a thousand verdicts")

@@ -10,6 +10,7 @@ from allbutone.disclosure.question import EVIDENCE
 from allbutone.disclosure.risk import risk_columns
 from allbutone.disclosure.rule import Rule
 from allbutone.model.moments import Moments
+from allbutone.releases.mechanism import Mechanism
 from allbutone.releases.several import Released, parts_of
 from allbutone.tables.records import Records
 
@@ -62,21 +63,21 @@ def selection_of(
 ) -> Selection | None:
     """Return of whom most can be excluded if a release goes out because it passed.
 
-    Of who is nearest to being disclosed by it, or who stands out most. None where the table has more than complete
-    measurements released in one way, or membership is not judged.
+    Of who is nearest to being disclosed by it, or who stands out most: by leverage, in a table with categories by
+    membership. None where the table has gaps, classes, kept columns or columns computed from others, where it was
+    released in several ways, or where membership is not judged.
     """
-    if (
-        not release.mechanism.is_normal
-        or records.has_gaps
-        or len(parts_of(release)) > 1
-        or EVIDENCE not in columns
-    ):
+    mechanism = release.mechanism
+    several = len(parts_of(release)) > 1 or bool(records.schema.derived)
+    if records.has_gaps or mechanism.has_classes or mechanism.keep or several or EVIDENCE not in columns:
         return None
     nearest = np.argmax(np.maximum(columns["risk"], columns["membership"]))
-    farthest = np.argmax(leverages(records.values, release.mechanism.require_prior()))
+    standing = columns["membership"]
+    if mechanism.is_normal:
+        standing = leverages(records.values, mechanism.require_prior())
     every = [
         would_have_failed(records, release, int(place), rule, draws, **asked)
-        for place in dict.fromkeys((nearest, farthest))
+        for place in dict.fromkeys((nearest, np.argmax(standing)))
     ]
     return max(every, key=lambda one: one.share)
 
@@ -90,13 +91,11 @@ def would_have_failed(
     their membership is told by: so they are the adversary's posterior. Each is judged as if it were the person's
     own. Only that person's verdict counts: those of others hardly depend on it.
     """
-    others = Moments.of(np.delete(records.values, place, axis=0))
-    before = release.mechanism.require_prior().update(others).predictive()
-    person, evidence, failed = records.take(np.array([place])), np.empty(draws), np.empty(draws, dtype=bool)
-    for number, values in enumerate(before.draw(np.random.default_rng(0), draws)):
-        one = risk_columns(
-            replace(person, values=values[None]), release, elsewhere=others, rule=rule, mass=False, **asked
-        )
+    others, possible = possible_records(records, release.mechanism, place, draws)
+    evidence, failed = np.empty(draws), np.empty(draws, dtype=bool)
+    for number in range(draws):
+        person = possible.take(np.array([number]))
+        one = risk_columns(person, release, elsewhere=others, rule=rule, mass=False, **asked)
         evidence[number] = one[EVIDENCE][0]
         failed[number] = one["disclosed"][0] or one["membership_disclosed"][0]
     weights = np.exp(evidence - evidence.max())
@@ -104,3 +103,15 @@ def would_have_failed(
     share = float(weights @ failed)
     error = float(np.sqrt(np.sum((weights * (failed - share)) ** 2)))
     return Selection(int(records.rows[place]), share, error, records.who(place))
+
+
+def possible_records(records: Records, mechanism: Mechanism, place: int, draws: int) -> tuple[Moments, Records]:
+    """Return the moments of everybody else, of each cell, and records drawn for somebody as these let expect."""
+    model, everybody = mechanism.prior, mechanism.split(records)
+    others = model.moments(everybody.take(np.arange(len(records.values)) != place))
+    drawn = model.update(others).predictive().draw(np.random.default_rng(0), np.zeros((draws, 0)))
+    own, given = records.categories.columns, model.cells.codes[drawn.cells]
+    codes = given[:, [mechanism.categories.index(name) for name in own]]
+    values = drawn.values[:, [mechanism.measurements.index(name) for name in records.columns]]
+    many = records.take(np.full(draws, place))
+    return others, replace(many, values=values, categories=replace(records.categories, codes=codes))
