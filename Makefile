@@ -44,8 +44,10 @@ $(VENV)/spark: $(VENV)/dev
 demo: $(VENV)/core ## Synthesize a simulated cohort into ./demo and show what that gives away
 	$(BIN)/allbutone demo --out demo --force
 	@echo
+	@echo "What is asked first, of all 503 people, before anything is drawn: how much may be released?"
 	$(BIN)/allbutone budget demo/cohort.csv --out demo-budget.csv --force
 	@echo
+	@echo "Nothing, because of row 212. So a board left that person out; this is the case for or against what was drawn of the 502 others:"
 	$(BIN)/allbutone report demo/others.csv demo/release --out demo-report.html --force
 
 test: $(VENV)/dev system-parts ## Run the tests

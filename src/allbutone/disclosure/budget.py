@@ -193,7 +193,8 @@ class Budget(ShowsItself):
     def in_short(self) -> str:
         """How much is allowed in all, how much of it is out, and what is left: every front end shows this."""
         most = "at least " * (self.in_all >= self.case.most)
-        return f"{most}{self.in_all:,} allowed · {self.before:,} out · {self.confident_count:,} left"
+        why = ", as what is out tells more than most" * (self.lowered > 0)
+        return f"{most}{self.in_all:,} allowed · {self.before:,} out · {self.confident_count:,} left{why}"
 
     @property
     def _though_alone(self) -> str:

@@ -13,12 +13,12 @@ from allbutone.disclosure.rule import Rule, ToldValues
 from allbutone.releases.ledger import Ledger
 from allbutone.releases.ledger_file import Entry, digest_of_release
 from allbutone.reports.assessment import Assessment
-from allbutone.reports.findings import Finding, budget_words, next_steps
+from allbutone.reports.findings import KEEP_IT, Finding, budget_words, next_steps
 from allbutone.reports.guaranteed import GuaranteedCase
 from allbutone.reports.verdict import NAMED, Verdict
 from allbutone.support.text import counted, joined, listed
 
-STEPS = 4  # ways that the page names; the annex has all
+STEPS = 5  # ways that the page names; the annex has all
 FULL = 3100  # characters that fit a sheet of A4 or Letter in letters of the usual size
 SMALLEST = 0.68  # of the usual size
 SIGNATURES = ("For the data holder", "For the board")
@@ -154,7 +154,7 @@ def _of_guarantee(case: GuaranteedCase) -> tuple[tuple[str, ...], list[str]]:
             "Before noise is drawn again of this table, ask its ledger how much is left.",
         ]
     return tuple(filter(None, more)), [
-        "Do not give it out as it is: keep the folder closed, and void it in the ledger if nobody has it.",
+        KEEP_IT,
         "Make it again with a smaller ε, or with narrower limits for who is far out, decided without the table.",
     ]
 

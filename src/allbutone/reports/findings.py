@@ -26,6 +26,7 @@ NOTED = 0.15  # likewise: what is more than a digit
 ONE_BIT = "To choose the model after looking at the table tells one bit of it: choose once, and say so."
 FEW_A_CELL = 4  # people in the mean cell of categories, at most, where rare combinations are many
 NAMED = 5  # columns that a sentence names
+KEEP_IT = "Do not give it out as it is: keep the folder closed, and void it in the ledger if nobody has it."
 # what can differ, the field of `Differences` that names it, and the measure where the names do not say how much
 DIFFERENCES = (
     ("the averages of ", "means", ""),
@@ -127,7 +128,7 @@ def remedies(budget: Budget, released: int) -> list[str]:
 def next_steps(verdict: Verdict, ways: Sequence[str], earlier: int = 0) -> list[str]:
     """Say what to do with a release: give it out, or what to do instead; `ways`: what would pass in its place."""
     if not verdict.may_go_out:
-        return list(ways)
+        return [KEEP_IT, *ways]
     whole = "together with what went out earlier, " if earlier else ""
     return [
         f"This release may be given out, {whole}this very one and no other drawn beside it; with it the page that "

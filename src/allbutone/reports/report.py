@@ -42,7 +42,7 @@ from allbutone.reports.glossary import GLOSSARY
 from allbutone.reports.guaranteed import GuaranteedCase, assess_guaranteed, guarantee_facts, require_declared_prior
 from allbutone.reports.verdict import Verdict, value_lines, values_of
 from allbutone.support.errors import Cure, InputError
-from allbutone.support.text import ShowsItself, listed, number, percent
+from allbutone.support.text import ShowsItself, joined, listed, number, percent
 from allbutone.tables.column import CATEGORY, Column
 from allbutone.tables.safe_io import fresh_file, require_distinct, require_outside
 from allbutone.utility.fidelity import Fidelity
@@ -131,7 +131,16 @@ def full_report(
 
 def public_report(release: Release, note: str = "") -> str:
     """Return the page to go with a release: made from the release and the note alone."""
-    return _page("public.html", release=release, figures={}, synthetic=released_columns(release), note=note)
+    outside, schema = release.schema.known, release.schema
+    return _page(
+        "public.html",
+        release=release,
+        figures={},
+        synthetic=released_columns(release),
+        note=note,
+        outside=f"the {joined(outside)} of that person" if outside else "all values of that person but one",
+        not_judged=joined([column.name for column in schema.columns if not column.secret]),
+    )
 
 
 def guaranteed_report(
