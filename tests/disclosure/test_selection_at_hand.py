@@ -52,14 +52,15 @@ def test_q_is_the_integral_over_the_posterior(rng, one_stands_out):
 
 def test_q_of_a_table_with_categories_is_the_sum_over_the_posterior(rng):
     """As above, over both levels of a category and a grid of the measurement."""
-    table = abo.Records.of(pd.DataFrame({"x": rng.standard_normal(16), "group": ["a", "a", "a", "b"] * 4}))
+    people = pd.DataFrame({"x": rng.standard_normal(16), "group": ["a", "a", "a", "b"] * 4})
+    table = abo.Records.of(people, categories=True)
     release = abo.Synthesizer().fit(table).sample(datasets=6, rows=16, rng_for_tests=rng)
     place, mechanism = 3, release.mechanism
-    found = would_have_failed(table, release, place, Rule(), draws=60)
+    found = would_have_failed(table, release, place, Rule(), draws=40)
     without = mechanism.split(table).take(np.arange(16) != place)
     model = mechanism.prior.update(without)
     data = [mechanism.split(each) for each in release.tables]
-    grid, cells = (np.ravel(each) for each in np.meshgrid(np.linspace(-5, 5, 25), [0, 1]))
+    grid, cells = (np.ravel(each) for each in np.meshgrid(np.linspace(-4, 4, 13), [0, 1]))
     points = MixedRecords.of(cells, grid[:, None])
     logs = model.predictive().log_density(points)
     logs = logs + sum(model.update(each).predictive().log_density(points) - logs for each in data)
@@ -70,7 +71,7 @@ def test_q_of_a_table_with_categories_is_the_sum_over_the_posterior(rng):
         person = replace(table.take(np.array([place])), values=grid[number].reshape(1, 1), categories=categories)
         one = risk_columns(person, release, elsewhere=others, mass=False)
         failed[number] = one["disclosed"][0] or one["membership_disclosed"][0]
-    assert abs(found.share - mass @ failed / mass.sum()) < 4.5 * found.error + 0.03
+    assert abs(found.share - mass @ failed / mass.sum()) < 4.5 * found.error + 0.05
 
 
 @pytest.mark.skipif(not LONG, reason="a thousand verdicts")

@@ -1,5 +1,7 @@
 """The verdict in a board's words: examples of every sentence that it can say."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.special import ndtr
@@ -7,7 +9,7 @@ from scipy.special import ndtr
 from allbutone.disclosure.rule import Rule
 from allbutone.disclosure.table_risk import WorstSoFar
 from allbutone.figures.risk import disclosure_figure, membership_figure
-from allbutone.reports.verdict import value_lines, values_of, verdict_of
+from allbutone.reports.verdict import NOT_COMPARED, ONE_ALONE, value_lines, values_of, verdict_of
 from allbutone.support.text import chance
 
 
@@ -319,3 +321,24 @@ def test_of_people_far_out_it_is_said_that_they_are(beyond, others, words, short
     assert "what the table file declares; without that a quarter" in Rule().in_full()
     assert "know nothing of the person or all but this value, can" in Rule().in_words
     assert "know nothing of the person or age, sex, can" in Rule().in_full(("age", "sex"))
+
+
+def test_a_question_that_is_not_the_decision_s_gets_no_yes():
+    """Against one adversary alone, or where no budget was asked, what passes is not said to be safe."""
+    passes = verdict_of(risk_table(bmi=([0.3, 0.2], [0.2, 0.2], [1.0, 1.0])), Rule())
+    assert passes.may_go_out
+    fails = verdict_of(risk_table(bmi=([0.6, 0.2], [0.2, 0.2], [1.0, 1.0])), Rule())
+    for only, left in ((None, NOT_COMPARED), ((), ONE_ALONE), (("age", "sex"), ONE_ALONE)):
+        verdict = replace(passes, only=only, left_open=left)
+        assert verdict.passed
+        assert not verdict.may_go_out
+        assert (verdict.mark, verdict.standing) == ("", "open")
+        assert verdict.headline.startswith("As it was drawn it discloses no value of any of 2 people")
+        assert verdict.headline.endswith(left)
+        assert repr(verdict).startswith("As it was drawn")
+        assert replace(verdict, attempts=1).mark == "!"
+        assert replace(fails, only=only, left_open=left).mark == "✘"
+    assert ", to somebody who knows everybody’s age and sex; the verdict is against" in verdict.headline
+    assert "all that was released, and knows age, sex of the person, can say" in verdict.rule_words
+    assert "and knows nothing of the person, can say" in replace(passes, only=()).rule_words
+    assert replace(fails, only=()).headline.endswith("people, to somebody who knows nothing of the person")

@@ -238,8 +238,8 @@ def risk(table: pa.Table, release: Any, probability: float, given: Mapping[str, 
     """Return the risk table, the verdict in words, the values that come closest, and the figures."""
     found = abo.risk(table, release, probability=probability, **_named(given))
     verdict = found.verdict
-    names = ("passed", "people", "mark", "who", "how_sure", "membership", "rule_words")
-    words = {name: getattr(verdict, name) for name in names} | {"headline": verdict.headline_as_drawn}
+    names = ("passed", "people", "mark", "headline", "who", "how_sure", "membership", "rule_words")
+    words = {name: getattr(verdict, name) for name in names}
     figures = {"values": titled(disclosure_figure(found.measures, found.rule))}
     if MEMBERSHIP in found:
         figures[MEMBERSHIP] = titled(membership_figure(found.measures, found.rule))

@@ -305,12 +305,13 @@ def show_files(out: Path, line: str = "one row for each person", page: str = "th
 
 def headline(mark: str, colour: str, bold: str, words: str = "") -> None:
     """Print a sign in its colour, and what it stands for."""
-    console.print(f"[{colour}]{mark}[/{colour}] [bold]{escape(bold)}[/bold]{escape(words)}")
+    sign = f"[{colour}]{mark}[/{colour}] " if mark else ""
+    console.print(f"{sign}[bold]{escape(bold)}[/bold]{escape(words)}")
 
 
 def show_verdict(verdict: Verdict) -> None:
     """Print the decision, then who and what, how sure, and of membership the same."""
-    colour = {"for": "green", "luck": "yellow", "against": "red"}[verdict.standing]
+    colour = {"for": "green", "luck": "yellow", "against": "red", "open": "default"}[verdict.standing]
     headline(verdict.mark, colour, f"{verdict.headline}.")
     if verdict.remark:
         say(verdict.remark)

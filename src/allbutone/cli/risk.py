@@ -37,7 +37,7 @@ from allbutone.releases.release import Release
 from allbutone.releases.several import Released, of_measurements
 from allbutone.reports.findings import epsilon_words, private_risk_sentence
 from allbutone.reports.report import words_of
-from allbutone.reports.verdict import verdict_of
+from allbutone.reports.verdict import NOT_COMPARED, ONE_ALONE, POOLED, verdict_of
 from allbutone.support.devices import HERE, device_of
 from allbutone.support.errors import InputError, count_of
 from allbutone.support.parallel import on_cluster
@@ -76,8 +76,8 @@ class Judged:
     """What an attack came to: a row for each record attacked, of what release, who they are, and by what luck.
 
     together: what the release was put together from, where a ledger was asked. among: of how many these are the
-    worst, where all were attacked and not all are here. within_budget: whether it is known to be no more than the
-    budget allows.
+    worst, where all were attacked and not all are here. within_budget: whether it is no more than the budget
+    allows; None where that was not asked.
     """
 
     columns: dict[str, np.ndarray]
@@ -87,7 +87,7 @@ class Judged:
     who: str = ""
     luck: Luck | None = None
     among: rules.JudgedPeople | None = None
-    within_budget: bool = False
+    within_budget: bool | None = None
 
     @property
     def attempts(self) -> int:
@@ -146,7 +146,8 @@ def risk(
         save(None, *_figures(judged, rule))
     outside = judged.records.schema.known if attack.adversary.all_but_one_value else ()
     verdict = verdict_of(judged.columns, rule, judged.among, judged.luck, outside, judged.records.schema)
-    verdict = replace(verdict, attempts=judged.attempts)
+    only = None if attack.known_names is None else tuple(reading.named_columns(attack.known_names, release.order))
+    verdict = replace(verdict, attempts=judged.attempts, only=only, left_open=_left_open(asked, judged))
     chosen = _selection(asked, judged) if verdict.passed and not verdict.may_go_out else None
     terminal.show_verdict(verdict)
     reading.show_together(judged.together)
@@ -191,7 +192,8 @@ def _attack(asked: Attack, release: Released, folders: Sequence[Path], ledger: r
         columns |= {} if epsilon is None else {"epsilon": epsilon}
     planned_too = not rules.discloses_anybody(columns) and _has_budget(asked, records, whole)
     luck = _luck(asked, records, whole) if planned_too else None
-    return Judged(columns, records, whole, together, luck=luck, within_budget=planned_too and luck is None)
+    within_budget = luck is None if planned_too else None
+    return Judged(columns, records, whole, together, luck=luck, within_budget=within_budget)
 
 
 def _worst_of(asked: Attack, records: LazyRecords, release: Released) -> StandingOut:
@@ -245,6 +247,15 @@ def _luck(asked: Attack, records: Records, release: Released) -> Luck | None:
         how: dict[str, Any] = {"probability": options.rule, "adversary": adversary, "rng": 0, "watch": watch}
         plan = planned(records, prior, rows=rows, release=release, **how)
     return plan.luck
+
+
+def _left_open(asked: Attack, judged: Judged) -> str:
+    """Say what a decision takes besides, where this is not yet the whole question."""
+    if asked.options.known_names is not None:
+        return ONE_ALONE
+    if judged.within_budget is not None:
+        return ""
+    return NOT_COMPARED if asked.pooled is None else POOLED
 
 
 def _selection(asked: Attack, judged: Judged) -> Selection | None:

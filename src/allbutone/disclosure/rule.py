@@ -97,15 +97,19 @@ class Rule:
         """The rule, for a board, against who knows nothing of a person or all values but one."""
         return self.worded(())
 
-    def worded(self, outside: Sequence[str]) -> str:
+    def worded(self, outside: Sequence[str], only: Sequence[str] | None = None) -> str:
         """Return the rule, for a board; the one place where it is worded.
 
-        outside: what people outside can know of a person, where that is declared.
+        outside: what people outside can know of a person, where that is declared. only: what the one adversary
+        knows, where there are not two.
         """
-        known = listed(outside) if outside else "all but this value"
+        all_else = listed(outside) if outside else "all but this value"
+        known = f"whether they know nothing of the person or {all_else}"
+        if only is not None:
+            known = f"and knows {listed(only) if only else 'nothing'} of the person"
         return (
-            "A value is disclosed if somebody who has everybody else’s records and all that was released, whether "
-            f"they know nothing of the person or {known}, can say what it is, a measurement within its "
+            "A value is disclosed if somebody who has everybody else’s records and all that was released, "
+            f"{known}, can say what it is, a measurement within its "
             f"tolerance, with a probability of at least {100 * self.probability:g} %, could not without the "
             "release, and the release at least doubles the odds, as from 33 % to 50 %."
         )
@@ -120,12 +124,12 @@ class Rule:
             f"{100 * self.membership:g} % sure of it, from {odds}."
         )
 
-    def in_full(self, outside: Sequence[str] = ()) -> str:
+    def in_full(self, outside: Sequence[str] = (), only: Sequence[str] | None = None) -> str:
         """Return the rule, and where tolerances come from."""
         return (
-            f"{self.worded(outside)} The tolerance is what the table file declares; without that a quarter of the "
-            "column’s standard deviation, or, of people far from the others, half-way to them: to know that "
-            "somebody is far out is knowledge, too."
+            f"{self.worded(outside, only)} The tolerance is what the table file declares; without that a quarter "
+            "of the column’s standard deviation, or, of people far from the others, half-way to them: to know "
+            "that somebody is far out is knowledge, too."
         )
 
     def needed(self, without: Float[np.ndarray, "*each"]) -> Float[np.ndarray, "*each"]:

@@ -1,7 +1,7 @@
 """The risk as a table of numbers that knows what it says: the verdict, who comes closest, and their picture."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -13,7 +13,7 @@ from allbutone.disclosure.measures import RADIUS
 from allbutone.disclosure.rule import Rule, ToldValues
 from allbutone.disclosure.table_risk import risk_of_table
 from allbutone.releases.folder import AnyRelease
-from allbutone.reports.verdict import NOTHING, Verdict, value_lines, values_at, verdict_of
+from allbutone.reports.verdict import NOT_COMPARED, NOTHING, ONE_ALONE, Verdict, value_lines, values_at, verdict_of
 from allbutone.support.devices import HERE
 from allbutone.support.text import ShowsItself
 from allbutone.tables.schema import Schema
@@ -86,6 +86,7 @@ class RiskTable(PeopleTable):
     """What a release gives away of each person, a row each, and the verdict on it. Confidential.
 
     `outside`: what is declared that people outside can know of a person. `schema`: what is declared of columns.
+    `only`: what the one adversary knows who was asked about, where that is one alone.
 
     >>> import allbutone as abo
     >>> cohort = abo.demo_cohort()
@@ -97,11 +98,13 @@ class RiskTable(PeopleTable):
     rule: Rule
     outside: tuple[str, ...] = ()
     schema: Schema = NOTHING
+    only: tuple[str, ...] | None = None
 
     @cached_property
     def verdict(self) -> Verdict:
         """What the rule says of the release as it was drawn; whether as much is safe, a budget tells."""
-        return verdict_of(self.measures, self.rule, outside=self.outside, schema=self.schema)
+        found = verdict_of(self.measures, self.rule, outside=self.outside, schema=self.schema)
+        return replace(found, only=self.only, left_open=NOT_COMPARED if self.only is None else ONE_ALONE)
 
     def closest(self, most: int = SHOWN) -> list[dict[str, object]]:
         """Return those of whom a value is disclosed most surely, or comes closest to it, and which, in words."""
@@ -163,4 +166,5 @@ def risk(
     rule = Rule.of(probability, membership, membership_odds)
     asked: dict[str, Any] = {"rule": rule, "radius": radius, "mass": mass, "rng": rng, "device": device}
     found = risk_of_table(table, release, adversary, asked, **how_to_read)
-    return RiskTable(found.columns, found.library, rule, found.outside, found.schema)
+    only = None if adversary.known is None else adversary.known_columns
+    return RiskTable(found.columns, found.library, rule, found.outside, found.schema, only)

@@ -90,8 +90,8 @@ def _(result: RiskTable) -> Shown:
     people, measures = len(result), len(result.measures)
     more = f"Confidential: {people:,} people, a row each, {measures} columns; to_pandas() has all of them."
     return Shown(
-        sentence=f"{verdict.headline_as_drawn}.",
-        mark="" if verdict.passed else NO,
+        sentence=f"{verdict.headline}.",
+        mark=verdict.mark,
         words=(*who, verdict.how_sure, *membership, more),
         tables=((list(lines[0]), table),),
         folded=(("The rule", verdict.rule_words),),

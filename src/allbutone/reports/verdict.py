@@ -40,6 +40,9 @@ CHOSEN = (
     "is computed: values of which it would have failed are excluded. Plan the budget first, and draw once."
 )
 UNTOLD = "Let it run to its end before this is given out: whether as much is safe is not known."
+NOT_COMPARED = "whether as much is safe, a budget and the report tell"
+POOLED = "whether as much is safe no budget tells of pooled moments"
+ONE_ALONE = "the verdict is against who knows nothing of a person, and who knows all but one value"
 UNSURE, MOST_UNSURE = 3.0, 0.02  # standard errors within which a probability counts as unchanged, if small
 
 
@@ -197,7 +200,9 @@ class Verdict(ShowsItself):
     whose membership is disclosed, the surest first, or the one who comes closest to it; none where membership was
     not judged. `luck`: where as much as this is more than the budget allows, how often it discloses somebody.
     `outside`: what is declared that people outside can know, if that is. `attempts`: how many releases were drawn
-    before it, judged and not given out, where it is not known to be within the budget.
+    before it, judged and not given out, where it is not known to be within the budget. `only`: what the one
+    adversary knows of everybody against whom it was judged, where that is one alone. `left_open`: what a
+    decision takes besides; "" where nothing, and only then a release that passes may go out.
 
     >>> import allbutone as abo
     >>> cohort = abo.demo_cohort()
@@ -216,6 +221,8 @@ class Verdict(ShowsItself):
     outside: tuple[str, ...] = ()
     attempts: int = 0
     schema: Schema = NOTHING
+    only: tuple[str, ...] | None = None
+    left_open: str = ""
 
     @property
     def people(self) -> int:
@@ -235,17 +242,19 @@ class Verdict(ShowsItself):
     @property
     def may_go_out(self) -> bool:
         """Whether it may be given out: it discloses nobody, not by luck, and it was not chosen for that."""
-        return self.passed and self.luck is None and not self.attempts
+        return self.passed and self.luck is None and not self.attempts and not self.left_open
 
     @property
     def mark(self) -> str:
-        """The decision as a sign."""
-        return "✔" if self.may_go_out else "!" if self.passed else "✘"
+        """The decision as a sign; none where there is no decision yet."""
+        if not self.passed:
+            return "✘"
+        return "✔" if self.may_go_out else "!" if self.luck or self.attempts else ""
 
     @property
     def standing(self) -> str:
         """The decision as a word, by which pages colour it."""
-        return "for" if self.may_go_out else "luck" if self.passed else "against"
+        return {"✔": "for", "!": "luck", "✘": "against", "": "open"}[self.mark]
 
     @property
     def rows(self) -> list[int]:
@@ -260,20 +269,20 @@ class Verdict(ShowsItself):
             return f"It passes, but {self.luck.in_words}: {more}"
         if self.passed and self.attempts:
             return f"It passes, but it is attempt {self.attempts + 1}, and may have been chosen for that"
+        nothing = f"no value of any of {self.people:,} people{', and nobody’s membership' * bool(self.members)}"
+        if self.passed and self.left_open:
+            return f"As it was drawn it discloses {nothing}{self._to_whom}; {self.left_open}"
         if self.passed:
-            nothing = (
-                f"no value of any of {self.people:,} people{', and nobody’s membership' * bool(self.members)}"
-            )
             return f"By the rule this may be given out: it discloses {nothing}"
-        return f"By the rule this should not be given out: it discloses {self._what}"
+        return f"By the rule this should not be given out: it discloses {self._what}{self._to_whom}"
 
     @property
-    def headline_as_drawn(self) -> str:
-        """The decision where nobody asked whether as much is within the budget: what passes may do so by luck."""
-        if not self.passed:
-            return self.headline
-        nothing = f"nothing of any of {self.people:,} people"
-        return f"As it was drawn it discloses {nothing}; whether as much is safe, a budget and the report tell"
+    def _to_whom(self) -> str:
+        """Against whom it was judged, where that was one adversary alone."""
+        if self.only is None:
+            return ""
+        knowing = f"everybody’s {joined(self.only)}" if self.only else "nothing of the person"
+        return f", to somebody who knows {knowing}"
 
     @property
     def _what(self) -> str:
@@ -357,7 +366,8 @@ class Verdict(ShowsItself):
     @property
     def rule_words(self) -> str:
         """The rule in full, and that of membership where it was judged."""
-        return f"{self.rule.in_full(self.outside)}{f' {self.rule.membership_in_words}' if self.members else ''}"
+        judged = self.rule.in_full(self.outside, self.only)
+        return f"{judged}{f' {self.rule.membership_in_words}' if self.members else ''}"
 
     @property
     def sentence(self) -> str:
