@@ -1,13 +1,14 @@
 """Guarantees beside each other, at the same ε and δ on the same tables: `python -m comparison.guarantees`.
 
 allbutone, and smartnoise-synth's MST and AIM, which cut measurements into 20 bins; writes
-docs/records/guarantees.md.
+docs/records/guarantees.md. With `--tools allbutone mst` no others are run.
 """
 
 import argparse
 import json
 import tempfile
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,14 @@ import pandas as pd
 from sklearn.datasets import load_diabetes
 
 import allbutone as abo
+from allbutone.releases.gaussian_account import gaussian_epsilon, gaussian_mu
+from allbutone.releases.release import Release
 from comparison.environments import ROOT, Environment, environment
 
-TOOLS = ("allbutone", "mst", "aim")
+OURS, AS_THEIRS, THEIRS = "allbutone", "as theirs", ("mst", "aim")
+TOOLS = (OURS, AS_THEIRS, *THEIRS)
+POOLED = 100  # datasets of allbutone
+MORE_ROWS = 10  # times as many rows of the others
 KINDS = ("means", "correlations", "shares")
 EPSILONS = (1.0, 3.0)
 MOST_SECONDS = 300  # of one tool on one table
@@ -88,11 +94,17 @@ def tables() -> list[DeclaredTable]:
     ]
 
 
-def own(table: DeclaredTable, epsilon: float) -> pd.DataFrame:
-    """Draw one dataset of as many rows."""
-    synthesizer = abo.Synthesizer(epsilon=epsilon, delta=0.01 / len(table.frame))
-    release = synthesizer.fit(table.frame, schema={"columns": table.columns}).sample()
-    return release.datasets[0].to_frame("pandas")
+def own(table: DeclaredTable, epsilon: float, *, as_theirs: bool = False) -> Release:
+    """Draw as many datasets as are pooled; `as_theirs`: with the noise that their neighbours take.
+
+    Who is added or removed moves a count by 1 and Σx̃x̃ᵀ by |x̃|², who is replaced by √2 times as much. So the same
+    noise keeps a promise about the first with μ/√2.
+    """
+    delta = 0.01 / len(table.frame)
+    if as_theirs:
+        epsilon = gaussian_epsilon(gaussian_mu(epsilon, delta) * np.sqrt(2), delta)
+    synthesizer = abo.Synthesizer(epsilon=epsilon, delta=delta).fit(table.frame, schema={"columns": table.columns})
+    return synthesizer.sample(datasets=POOLED)
 
 
 def errors(table: DeclaredTable, drawn: pd.DataFrame) -> list[float]:
@@ -110,60 +122,80 @@ def errors(table: DeclaredTable, drawn: pd.DataFrame) -> list[float]:
     return [float(np.sqrt(np.mean(np.square(each)))) for each in (means, correlations, shares)]
 
 
-def measured(tool: Environment, work: Path, table: DeclaredTable, kind: str, epsilon: float) -> list[float] | str:
-    """Return the errors of one tool, averaged over its draws, or what went wrong."""
-    squares = []
+def measured(tool: Environment, work: Path, table: DeclaredTable, kind: str, epsilon: float) -> Any:
+    """Return the errors of one tool, of as many rows as the table has and of more; or what went wrong."""
+    one, more = [], []
     for _ in range(table.times):
-        if kind == "allbutone":
-            squares.append(np.square(errors(table, own(table, epsilon))))
-            continue
-        said = tool.run("smartnoise_private.py", work, table.name, kind, epsilon, MOST_SECONDS)
-        if "error" in said:
-            return f"not done: {said['error'][:80]}"
-        drawn = pd.read_csv(work / f"{table.name}-{kind}-{epsilon:g}.csv")
-        squares.append(np.square(errors(table, drawn)))
-    return np.sqrt(np.mean(squares, axis=0)).tolist()
+        if kind in (OURS, AS_THEIRS):
+            drawn = own(table, epsilon, as_theirs=kind == AS_THEIRS)
+            frames = [each.to_frame("pandas") for each in drawn.datasets]
+            pair = [frames[0], pd.concat(frames)]
+        else:
+            said = tool.run("smartnoise_private.py", work, table.name, kind, epsilon, MORE_ROWS, MOST_SECONDS)
+            if "error" in said:
+                return f"not done: {said['error'][:80]}"
+            places = [work / f"{table.name}-{kind}-{epsilon:g}-{times}.csv" for times in (1, MORE_ROWS)]
+            pair = [pd.read_csv(place) for place in places]
+        for squares, frame in zip((one, more), pair, strict=True):
+            squares.append(np.square(errors(table, frame)))
+    return [np.sqrt(np.mean(squares, axis=0)).tolist() for squares in (one, more)]
 
 
 PAGE = """# Guarantees beside each other
 
 allbutone {ours} and smartnoise-synth {theirs} (MST and AIM, measurements in 20 bins) at the same ε,
-δ = 1/(100n), with the same public limits and levels; one dataset of as many rows as the table has. Root mean
-square errors against the table itself: of means in standard deviations, of correlations, and of the shares of
-levels; averaged over 1 to 3 draws, so that a difference of a third may be chance. A private copula was looked
-for, and none is on PyPI (`dpcopula`, `dp-copula`). `python -m comparison.guarantees` writes this page.
+δ = 1/(100n), with the same public limits and levels. Root mean square errors against the table itself: of means
+in standard deviations, of correlations, and of the shares of levels; averaged over 1 to 5 draws, so that a
+difference of a third may be chance. `python -m comparison.guarantees` writes this page. A private copula was
+looked for, and none is on PyPI (`dpcopula`, `dp-copula`). What is said to be "not run" had no time.
 
-Rows of allbutone are drawn at random from one draw of the posterior, so that shares and means err as samples do (a
-share by 0.02 among 500 people) besides the noise; MST and AIM turn counts into rows without that. What is said to
-be "not run" had no time on the machine that wrote this page.
+Two things are not alike, and both change the order.
 
-The same ε promises more of allbutone: its neighbours have one of n records replaced, those of MST and AIM have one
-added or removed, for which a count needs 1/√2 of the noise (their sensitivities are 1, and not √2).
+**Rows.** A dataset of allbutone is n rows drawn at random from one draw of its posterior, so that its shares and
+means err as samples do (a share by 0.02 among 500 people), besides the noise; MST and AIM turn counts into rows
+without that. But once noise is paid for, rows are free, of every tool, and who wants a share asks for many. So
+the first table has what all free rows tell: {pooled} datasets of allbutone pooled, and {more} times as many rows
+as the table has of the others, from one fit each. The second has one dataset of n rows.
 
-| table | ε | error of | allbutone | MST | AIM |
-|---|---|---|---|---|---|"""
+**Neighbours.** allbutone hides who of n people is *replaced*; MST and AIM hide who is *added or removed*, and tell
+n all the same. Replacing moves a count by √2 in the Euclidean norm, adding by 1: the same ε promises more, and
+takes √2 of the noise. *As theirs* is allbutone with the noise that their promise takes.
+"""
+HEADINGS = ("allbutone", "allbutone, as theirs", "MST", "AIM")
 
 
 def page(found: dict[tuple[str, float, str], Any], every: list[DeclaredTable], tool: Environment) -> str:
     """Return the page of records."""
-    lines = [PAGE.format(ours=abo.__version__, theirs=tool.version)]
-    best, compared = dict.fromkeys(KINDS, 0), 0
-    for table in every:
-        for epsilon in EPSILONS:
-            row = {kind: found.get((table.name, epsilon, kind), "not run") for kind in TOOLS}
-            told = {kind: each for kind, each in row.items() if not isinstance(each, str)}
-            if not told:
-                continue
-            counts = epsilon == 3.0 and len(told) > 1
-            compared += counts
-            for place, what in enumerate(KINDS):
-                numbers = [f"{told[kind][place]:.3f}" if kind in told else row[kind] for kind in TOOLS]
-                best[what] += counts and min(told, key=lambda kind: told[kind][place]) == "allbutone"
-                head = f"{table.words} | {epsilon:g}" if place == 0 else " | "
-                lines.append(f"| {head} | {what} | {' | '.join(numbers)} |")
-    won = ", ".join(f"{what} in {best[what]}" for what in KINDS)
-    lines += ["", f"At ε = 3 allbutone has the smallest error of {won} of {compared} tables."]
-    return "\n".join(lines) + "\n"
+    lines = [PAGE.format(ours=abo.__version__, theirs=tool.version, pooled=POOLED, more=MORE_ROWS)]
+    for place, heading in enumerate(("All rows that are free", "One dataset of as many rows as the table has")):
+        best = {kind: np.zeros(len(KINDS) + 1, dtype=int) for kind in (OURS, AS_THEIRS)}
+        lines += [f"## {heading}", "", f"| table | ε | error of | {' | '.join(HEADINGS)} |", "|---" * 7 + "|"]
+        for table, epsilon in product(every, EPSILONS):
+            row = {kind: _numbers(found.get((table.name, epsilon, kind), "not run"), place) for kind in TOOLS}
+            for what, name in enumerate(KINDS):
+                numbers = [each if isinstance(each, str) else f"{each[what]:.3f}" for each in row.values()]
+                head = f"{table.words} | {epsilon:g}" if what == 0 else " | "
+                lines.append(f"| {head} | {name} | {' | '.join(numbers)} |")
+            others = [row[kind] for kind in THEIRS if not isinstance(row[kind], str)]
+            for kind in best if epsilon == 3.0 and others else ():
+                if not isinstance(row[kind], str):
+                    best[kind] += [*np.less(row[kind], np.min(others, axis=0)), 1]
+        lines += ["", f"At ε = 3, beside those that were run: {_in_words(best)}.", ""]
+    return "\n".join(lines)
+
+
+def _numbers(found: Any, place: int) -> Any:
+    """Return the errors of as many rows as the table has, or of more; in words where they were not measured."""
+    return found if isinstance(found, str) else found[1 - place] or "not run"
+
+
+def _in_words(best: dict[str, Any]) -> str:
+    """Say in how many tables which error is smaller than that of the others that were run."""
+    said = []
+    for kind, (*wins, compared) in best.items():
+        each = ", ".join(f"of {what} in {count}" for what, count in zip(KINDS, wins, strict=True))
+        said.append(f"{HEADINGS[TOOLS.index(kind)]} errs least {each} of {compared} tables")
+    return "; ".join(said)
 
 
 def main() -> None:
@@ -171,6 +203,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--environments", type=Path, default=ROOT / "build" / "compare")
     options.add_argument("--out", type=Path, default=ROOT / "docs" / "records")
+    options.add_argument("--tools", nargs="+", choices=TOOLS, default=TOOLS)
     given = options.parse_args()
     given.environments.mkdir(parents=True, exist_ok=True)
     tool, every = environment("smartnoise-synth", given.environments), tables()
@@ -180,8 +213,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as work:
         for table in every:
             table.write(Path(work))
-        for key in ((table, epsilon, kind) for table in every for epsilon in EPSILONS for kind in TOOLS):
-            table, epsilon, kind = key
+        for epsilon, kind, table in product(reversed(EPSILONS), given.tools, every):
             if (table.name, epsilon, kind) not in found:
                 found[table.name, epsilon, kind] = measured(tool, Path(work), table, kind, epsilon)
                 print(table.name, epsilon, kind, found[table.name, epsilon, kind], flush=True)

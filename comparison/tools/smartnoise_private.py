@@ -1,4 +1,7 @@
-"""smartnoise-synth's MST or AIM at one ε on one table, with public limits and levels of each column."""
+"""smartnoise-synth's MST or AIM at one ε on one table, with public limits and levels of each column.
+
+Fitted once; rows as many as the table has, and `more` times as many, which cost no further ε.
+"""
 
 import json
 import resource
@@ -8,11 +11,12 @@ import warnings
 from pathlib import Path
 
 warnings.filterwarnings("ignore")
-folder, name, kind, epsilon, most = Path(sys.argv[1]), *sys.argv[2:4], float(sys.argv[4]), int(sys.argv[5])
+folder, name, kind, epsilon = Path(sys.argv[1]), *sys.argv[2:4], float(sys.argv[4])
+more, most = map(int, sys.argv[5:7])
 resource.setrlimit(resource.RLIMIT_CPU, (most, most + 5))
 
 
-def drawn(file, limits, levels):
+def fitted(file, limits, levels):
     # <<< the lines that a user types
     import pandas as pd
     from snsynth import Synthesizer
@@ -23,13 +27,14 @@ def drawn(file, limits, levels):
     known |= {name: LabelTransformer(nullable=False) for name in levels}
     transformer = TableTransformer.create(table, style="cube", constraints=known)
     synthesizer = Synthesizer.create(kind, epsilon=epsilon, delta=0.01 / len(table))
-    return synthesizer.fit_sample(table, transformer=transformer, preprocessor_eps=0.0)
+    synthesizer.fit(table, transformer=transformer, preprocessor_eps=0.0)
     # >>>
+    return synthesizer, len(table)
 
 
 told = json.loads((folder / f"{name}.json").read_text())
 start = time.process_time()
-drawn(folder / f"{name}.csv", told["limits"], told["levels"]).to_csv(
-    folder / f"{name}-{kind}-{epsilon:g}.csv", index=False
-)
+synthesizer, rows = fitted(folder / f"{name}.csv", told["limits"], told["levels"])
+for times in (1, more):
+    synthesizer.sample(times * rows).to_csv(folder / f"{name}-{kind}-{epsilon:g}-{times}.csv", index=False)
 print(json.dumps({"seconds": time.process_time() - start}))
