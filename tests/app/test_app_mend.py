@@ -128,9 +128,9 @@ def test_proposals_are_those_of_a_draft_one_click_away_and_tell_no_value(browser
     fields = json.loads(html.unescape(html.unescape(every)))
     assert fields["scale-3"] == "log"
     assert fields["decimals-2"] == "1"
-    assert {text for name, text in fields.items() if name.startswith("low-")} <= {"", "0"}
+    assert {text for name, text in fields.items() if name.startswith(("low-", "high-"))} <= {"", "0"}
     assert {re.sub(r"\d+$", "", name) for name in fields} == {
-        "scale-", "low-", "decimals-", "step-", "step_of-", "label-"
+        "scale-", "low-", "high-", "decimals-", "step-", "step_of-", "label-"
     }  # fmt: skip
 
 
@@ -217,3 +217,61 @@ def test_odd_values_are_told_with_the_controls_that_cure_them(skewed):
     assert "'bili' is negative, and no real value is: model them on a log scale (at “Scale” of Mend)" in after
     assert "declare the decimals (at “Decimals” of Mend)" in after
     assert re.search(r'class="against"><b>Values: needs attention</b>', after)
+
+
+def related():
+    """A body mass index, an obese group, both pressures, a stay from one date to another, a time to an event."""
+    rng = np.random.default_rng(8)
+    n = 150
+    weight, height = rng.normal(78, 12, n).round(1), rng.normal(170, 9, n).round()
+    low = rng.normal(80, 9, n).round()
+    high = low + np.exp(rng.normal(3.8, 0.3, n)).round()
+    came = np.datetime64("2015-01-01") + rng.integers(0, 1400, n)
+    went = came + np.exp(rng.normal(1.6, 0.7, n)).round().astype(int)
+    lines = ["weight,height,bmi,diastolic,systolic,came,went,days,status"]
+    for row in range(n):
+        bmi = f"{weight[row] / (height[row] / 100) ** 2:.1f}"
+        dates = ",".join(f"{str(day)[8:]}.{str(day)[5:7]}.{str(day)[:4]}" for day in (came[row], went[row]))
+        pressures = f"{low[row]:.0f},{high[row]:.0f}"
+        time, status = int(rng.exponential(300)) + 1, rng.choice(["alive", "dead"])
+        lines.append(f"{weight[row]},{height[row]:.0f},{bmi},{pressures},{dates},{time},{status}")
+    return "\n".join(lines).encode()
+
+
+def test_columns_that_belong_together_are_declared_by_clicks(browser):
+    """Dates, a formula, orders, an event are proposed; what is applied reads the table, and is its file."""
+    table = browser.send(related(), "related.csv")[1]["fields"]["table"]
+    part = last_line(browser.ask(f"/mend/standing?table={table}")[2])["parts"]["standing"]
+    assert "Take it as a date" in part
+    (every,) = re.findall(r'id="propose" data-fields="([^"]*)"', part)
+    fields = json.loads(html.unescape(html.unescape(every)))
+    assert fields["more-3"] == 'derived = "weight / (height / 100) ** 2"'
+    assert fields["more-5"] == 'above = "diastolic"'
+    assert fields["kind-6"] == fields["kind-7"] == "date"
+    assert 'above = "came"' in fields["more-7"]
+    state = urlencode({"table": table, **fields}, doseq=True)
+    answer = last_line(browser.ask(f"/mend/standing?{state}")[2])
+    assert "Nothing stands in the way" in answer["parts"]["standing"]
+    text = browser.ask(f"/mend/table.toml?{state}")[2].decode()
+    schema = Schema.of_entries(tomllib.loads(text), "it")
+    assert schema.column("systolic").order.low == "diastolic"
+    assert schema.column("days").event.level == "dead"
+    assert [column.name for column in schema.derived] == ["bmi"]
+    _, _, sent = browser.ask(f"/mend/declare?table={table}&name=table.toml", "POST", text.encode())
+    again = last_line(sent)["fields"]
+    assert {again[f"more-{place}"] for place in (3, 5)} == {fields["more-3"], fields["more-5"]}
+    assert again["scale-5"] == fields["scale-5"]
+
+
+def test_what_is_declared_of_columns_together_is_checked_where_it_stands(browser):
+    table = browser.send(related(), "related.csv")[1]["fields"]["table"]
+    for place, text, problem in (
+        (3, 'derived = "weight / hight"', "s computed from &#39;hight&#39;"),
+        (3, 'derived = "weight / height"', "s not weight / height in"),
+        (4, 'above = "systolic"', "s not above systolic in"),
+        (4, 'above "systolic"', "cannot be read"),
+        (4, 'higher = "systolic"', "there is no entry"),
+    ):
+        state = urlencode({"table": table, f"more-{place}": text, "unusable": "refuse"})
+        parts = last_line(browser.ask(f"/mend/table?{state}")[2])["parts"]
+        assert problem in parts[f"said-{place}"], parts[f"said-{place}"]

@@ -77,6 +77,28 @@ def test_no_row_breaks_an_order_and_every_draw_lay_in_its_box(rng, decimals):
     assert np.all((drawn >= low - 1e-7) & (drawn <= high + 1e-7))
 
 
+@pytest.mark.parametrize("grids", [{"decimals": {"-1": 0.4, "0": 0.6}}, {"step": {"2": 0.5, "5": 0.3, "20": 0.2}}])
+def test_columns_with_an_order_go_out_on_several_grids(rng, grids):
+    """Pressures read to tens now and then: no row breaks the order, and every draw was in its box."""
+    table = pressures(rng, decimals=0)[["systolic", "diastolic", "mean", "lowest"]]
+    entries = {name: {**DECLARED[name], **grids} for name in table}
+    schema = abo.Records.of((table / 20).round() * 20 + [20, 0, 0, -20], schema={"columns": entries}).schema
+    drawn = 2.0 * rng.standard_normal((100_000, 4)) + [0, 40, 0, 0]
+    natural = schema.released(drawn)
+    systolic, diastolic, mean, lowest = natural.T
+    assert np.all((systolic >= mean) & (mean >= diastolic) & (diastolic >= lowest))
+    coarsest = 10 if "decimals" in grids else 20
+    share = np.mean(diastolic % coarsest == 0)
+    assert 0.2 < share < 0.9
+    finest = 1 if "decimals" in grids else 2
+    on_own = [np.isin(values % finest, [0]) | (values % 5 == 0) for values in (systolic, diastolic, lowest)]
+    assert np.all(on_own)
+    low, high = schema.drawn_between(natural)
+    assert np.all((drawn >= low - 1e-7) & (drawn <= high + 1e-7))
+    again = Schema.of_entries({"columns": {column.name: column.entries() for column in schema.columns}}, "again")
+    assert again.mechanism == schema.mechanism
+
+
 @pytest.mark.parametrize("decimals", [None, 0])
 def test_the_attack_is_that_on_the_table_transformed_by_hand(rng, decimals):
     """The gap as a column of its own, on the scale that an order gives it: the same draws, the same risk."""

@@ -1,11 +1,13 @@
 """What a draft proposes by names and by formulas."""
 
+import numpy as np
 import pandas as pd
 
 import allbutone as abo
 from allbutone.tables.column import EventOf
 from allbutone.tables.described import described
-from allbutone.tables.proposals import proposed_event
+from allbutone.tables.heaps import Heaps
+from allbutone.tables.proposals import proposed_event, proposed_heaps
 
 
 def test_a_time_and_whether_it_happened_are_told_by_their_names():
@@ -36,3 +38,56 @@ def test_what_a_formula_divides_by_is_drafted_on_a_scale_that_keeps_it_from_zero
         .to_frames()
     )
     assert 0 < frame["ratio"].max() < 5 * table["ratio"].max()
+
+
+def test_a_difference_of_rounded_pressures_is_not_rounded_again(rng, tmp_path):
+    """Both pressures are read to tens now and then: a grid of its own would contradict their difference."""
+    low = rng.normal(78, 10, 300).round()
+    high = low + np.exp(rng.normal(3.9, 0.3, 300)).round()
+    tens = rng.random(300) < 0.4
+    table = pd.DataFrame({"diastolic": low, "systolic": high})
+    table.loc[tens] = table.loc[tens].round(-1)
+    table["pulse"], table["age"] = table["systolic"] - table["diastolic"], rng.normal(50, 9, 300)
+    found = described(table)
+    assert found.above == {"systolic": "diastolic"}
+    assert not found.proposed["pulse"].on_grids
+    found.write(tmp_path / "table.toml")
+    release = abo.Synthesizer(schema=tmp_path / "table.toml").fit(table).sample(rows=100_000, rng_for_tests=rng)
+    [frame] = release.to_frames()
+    assert np.all(frame["pulse"] == frame["systolic"] - frame["diastolic"])
+    assert np.all(frame["pulse"] >= 0)
+    assert 0.3 < np.mean(frame["systolic"] % 10 == 0) < 0.6
+
+
+def test_halves_and_quarters_are_told_from_tenths(rng):
+    for step, decimals in ((0.5, 1), (0.25, 2), (0.2, 1), (2.0, 0), (5.0, 0)):
+        values = np.round(rng.normal(60, 12, 200) / step) * step
+        assert proposed_heaps(values, decimals) == (decimals, Heaps(((step, 1.0),)))
+    assert proposed_heaps(np.round(rng.normal(60, 12, 200), 1), 1) == (1, None)
+    mixed = np.where(rng.random(400) < 0.6, rng.normal(900, 300, 400).round(), 25.0 * rng.integers(8, 70, 400))
+    digits, heaps = proposed_heaps(mixed, 0)
+    assert digits == 0
+    assert [step for step, _ in heaps.grids] == [1.0, 25]
+
+
+def test_scores_are_drafted_with_ends_that_tell_of_nobody(rng, tmp_path):
+    table = pd.DataFrame(
+        {
+            "ph.ecog": rng.choice([0, 1, 2, 3], 200, p=[0.3, 0.4, 0.28, 0.02]),  # known to go to 5
+            "likert": rng.integers(1, 6, 200),
+            "pain": np.r_[rng.integers(0, 6, 199), 8],  # one person has 8
+            "children": rng.negative_binomial(1, 0.55, 200),  # a count has no end
+            "age": rng.normal(50, 9, 200),
+        }
+    )
+    described(table).write(tmp_path / "table.toml")
+    declared = abo.Schema.of(tmp_path / "table.toml")
+    ends = {column.name: (*column.bounds, column.decimals) for column in declared.columns}
+    assert ends["ph.ecog"] == (0, 5, 0)
+    assert ends["likert"] == (1, 5, 0)
+    assert ends["pain"] == (0, 10, 0)
+    assert ends["children"] == (0, np.inf, 0)
+    assert declared.column("children").scale.name != "as it is"
+    [frame] = abo.Synthesizer(schema=declared).fit(table).sample(rows=5000, rng_for_tests=rng).to_frames()
+    assert set(frame["likert"]) <= {1, 2, 3, 4, 5}
+    assert frame["children"].min() == 0

@@ -95,7 +95,7 @@ def budget(
         terminal.say(checked)
     terminal.show_files(out)
     terminal.say(f"{plan.assumptions} In use: {describe_prior(model.prior, plan.case.mechanism.normal)}.")
-    _show_next(context, source, plan, out, table.keeps)
+    _show_next(context, source, plan, out, table.keeps, model.like)
     terminal.show_notes([*table.records.notes, note])
 
 
@@ -160,8 +160,13 @@ def _show_plan(plan: Budget) -> None:
         terminal.say(f"\nFetched: {standing.in_words}; {standing.others:,} stayed where they are.")
 
 
-def _show_next(context: typer.Context, source: ask.TableOptions, plan: Budget, out: Path, keeps: bool) -> None:
-    """Propose to release as much as the budget has left, or a budget that may have more."""
+def _show_next(
+    context: typer.Context, source: ask.TableOptions, plan: Budget, out: Path, keeps: bool, like: Path | None
+) -> None:
+    """Propose to release what the budget has left, the report of what it allowed, or a budget that may have more.
+
+    like: the release that was asked to be repeated.
+    """
     table, left, size = source.table, plan.confident_count, plan.rows_of_each
     options: dict[str, Any] = {"out": "release", "datasets": left}
     if source.stays_in_engine:
@@ -172,6 +177,9 @@ def _show_next(context: typer.Context, source: ask.TableOptions, plan: Budget, o
         options |= {"rows": None} if keeps else {}  # then there is a row for each person
         words = "release so many more:" if plan.before else "release that much:"
         terminal.propose(context, words, "synthesize", table, **options)
+    elif 0 < plan.before <= plan.in_all and like is not None:
+        words = "it is used up by what it allowed; the case for or against that:"
+        terminal.propose(context, words, "report", table, like, out="report.html")
     elif plan.before and plan.in_all:
         words = "it is used up; see what was released before, and void what nobody has:"
         terminal.propose(context, words, "ledger", "show", table)

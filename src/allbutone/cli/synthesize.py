@@ -30,6 +30,7 @@ from allbutone.releases.synthesizer import Synthesizer
 from allbutone.support.devices import HERE, device_of, require_processor
 from allbutone.support.errors import Caution, Cure, InputError, count_of
 from allbutone.support.text import bell_curves, counted, joined, listed, percent
+from allbutone.tables.column import level_name
 from allbutone.tables.engines.lazy_records import LazyRecords
 from allbutone.tables.files import TableWriter
 from allbutone.tables.records import COLUMNS, OUTLIER, PEOPLE, Records, demo_cohort
@@ -335,7 +336,15 @@ def _show_dataset(what: str, first: Records) -> None:
             f"Written as it came, a row for each visit of a person: {listed(schema.file_columns)}. People are "
             f"numbered anew ({visits.person} 1, 2, 3, …)."
         )
-    if derived := [f"{column.name} ({column.in_words})" for column in schema.derived]:
+        for line in visits.courses:
+            at = listed([level_name(time) for time in line.through])
+            terminal.say(
+                f"{line.column} is modelled at {visits.visit} {at}; at the other visits it lies on straight lines "
+                f"between these, and {line.deviation:g} (standard deviation) beside them."
+            )
+    lines_of = {line.column for line in visits.courses} if visits else set()
+    computed = [column for column in schema.derived if schema.of_file(column.name) not in lines_of]
+    if derived := [f"{column.name} ({column.in_words})" for column in computed]:
         words = f"Computed again in every row, and no part of the model: {listed(derived)}."
         terminal.say(schema.plainly(words.replace("`", "") if schema.visits else words))
 

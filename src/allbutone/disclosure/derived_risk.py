@@ -60,7 +60,8 @@ class DerivedValues:
         low, high, others = values.copy(), values.copy(), np.full(values.shape, np.nan)
         for place, column in enumerate(_columns(exact)):
             if not column.has_levels:
-                low[:, place], high[:, place], others[:, place] = _near(column, values[:, place])
+                whole = records.spreads.get(column.name)
+                low[:, place], high[:, place], others[:, place] = _near(column, values[:, place], whole)
         return cls(exact, records.values, records.natural, values, low, high, others)
 
     @property
@@ -118,12 +119,17 @@ def _computed(schema: Schema, natural: Float[np.ndarray, "*rows p"]) -> Float[np
     return np.stack([*schema.derive(natural).values(), *ordered], axis=-1)
 
 
-def _near(column: Column, values: Float[np.ndarray, " n"]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the ends of what counts as knowing each value, and the others' mean of people far from it."""
+def _near(
+    column: Column, values: Float[np.ndarray, " n"], whole: tuple[int, float, float] | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the ends of what counts as knowing each value, and the others' mean of people far from it.
+
+    whole: how many there are in all, their mean and standard deviation, where these are a few of them.
+    """
     if column.tolerance is not None:
         return values - column.tolerance, values + column.tolerance, np.full(len(values), np.nan)
-    n = int(np.sum(np.isfinite(values)))
-    middle, spread = np.nanmean(values), np.nanstd(values, ddof=1)
+    own = int(np.sum(np.isfinite(values)))
+    n, middle, spread = whole or (own, float(np.nanmean(values)), float(np.nanstd(values, ddof=1)))
     away = HALFWAY * n / (n - 1) * np.abs(values - middle)
     reach = np.maximum(away, USUAL_TOLERANCE * spread)
     others = np.where(away >= HALFWAY * FAR * spread, (n * middle - values) / (n - 1), np.nan)

@@ -127,9 +127,7 @@ class Question:
             known |= {*records.schema.derived_names}
         require_secret(records.schema, known)
         records.schema.require_known_ends(adversary.known_columns or records.schema.known)
-        near = near_truth(records, elsewhere)
-        if elsewhere is None:  # a table in an engine derives nothing
-            near = replace(near, functions=DerivedValues.of(records))
+        near = replace(near_truth(records, elsewhere), functions=DerivedValues.of(records))
         return cls(records, release, adversary, near, elsewhere)
 
     @property

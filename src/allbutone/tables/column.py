@@ -292,7 +292,7 @@ class Column:
     def lying_above(self, other: str) -> "Column":
         """Return the column above another one: the gap on a log scale, instead of its scale and limits."""
         order = Order(other, calendar=self.calendar)
-        scale = _scale_of_gap(order, {}, self.name, self.decimals)
+        scale = _scale_of_gap(order, {}, self.name, self.finest)
         return replace(self, order=order, scale=scale, low=-inf, high=inf)
 
     def in_formula(self, natural: Values) -> Values:
@@ -308,6 +308,13 @@ class Column:
         """The largest step to which values are rounded; 0 where they are not, or not by themselves."""
         if self.heaps is not None:
             return 10.0 ** -(self.decimals or 0) if self.heaps.exponential else self.heaps.coarsest
+        return 0.0 if self.decimals is None else 10.0**-self.decimals
+
+    @property
+    def finest(self) -> float:
+        """The smallest step to which values are rounded; 0 where they are not, or not by themselves."""
+        if self.heaps is not None and not self.heaps.exponential:
+            return self.heaps.finest
         return 0.0 if self.decimals is None else 10.0**-self.decimals
 
     @property
@@ -550,6 +557,7 @@ def column_from(name: str, given: Any) -> Column:
     if (centre is None) != (spread is None) or (spread is not None and not 0 < spread < inf):
         raise InputError("centre and spread go together, the spread above 0", "give both or none")
     decimals, heaps = heaps_from(given)
+    step = Column(name, decimals=decimals, heaps=heaps).finest
     order, scale, dated = order_from(given, calendar), given.get("scale", "as it is"), calendar is not None
     found = Column(
         name=name,
@@ -557,7 +565,7 @@ def column_from(name: str, given: Any) -> Column:
         # half a day, or whatever dates count, beyond both: the first and the last day are possible themselves
         scale=Scale.of(scale, low=low - 0.5 * dated, high=high + 0.5 * dated, quantiles=given.get("quantiles"))
         if order is None
-        else _scale_of_gap(order, given, name, decimals),
+        else _scale_of_gap(order, given, name, step),
         order=order,
         low=low,
         high=high,
@@ -602,14 +610,13 @@ def _end(given: Any, calendar: Calendar) -> Any:
         return given
 
 
-def _scale_of_gap(order: Order, given: Mapping[str, Any], name: str, decimals: int | None) -> Scale:
+def _scale_of_gap(order: Order, given: Mapping[str, Any], name: str, step: float) -> Scale:
     """Return the scale of the gap, or of the share, of an ordered column, or refuse what it cannot have."""
     if name in order.columns:
         raise InputError("it lies beyond itself", "name another column")
-    known = ("centre", "spread", "step", "quantiles", "levels")
-    if wrong := [key for key in known if given.get(key) is not None] or isinstance(given.get("decimals"), Mapping):
-        what = wrong[0] if isinstance(wrong, list) else "several grids"
-        raise InputError(f"a column with an order has no {what}", "leave it out")
+    known = ("centre", "spread", "step_of", "quantiles", "levels")
+    if wrong := [key for key in known if given.get(key) is not None]:
+        raise InputError(f"a column with an order has no {wrong[0]}", "leave it out")
     if given.get("kind", MEASUREMENT) != MEASUREMENT:
         raise InputError("only a measurement has an order", "leave it out")
     if order.two_sided:
@@ -623,7 +630,7 @@ def _scale_of_gap(order: Order, given: Mapping[str, Any], name: str, decimals: i
             "what is counted since another date has no scale", "write above = … where it is never before"
         )
     # half a step more, so that equal values are possible where values are rounded
-    usual = "log" if decimals is None else f"log(x + {0.5 * 10.0**-decimals!r})"
+    usual = f"log(x + {0.5 * step!r})" if step else "log"
     scale = Scale.of(given.get("scale", usual))
     if not scale.name.startswith("log"):
         raise InputError(f"a gap has no scale {scale.name!r}", 'write "log", or "log(x + 1)" where it may be 0')

@@ -46,7 +46,7 @@ def derived_problems(
     for column in derived:
         absent = [name for name in column.formula.columns if name not in values]
         if absent:
-            problems.append(Problem(column.name, _lacks(absent, categories, list(values)), (OTHERWISE,)))
+            problems.append(Problem(column.name, lacks(absent, categories, list(values)), (OTHERWISE,)))
             continue
         if not column.has_levels:
             values[column.name] = column.computed(values)
@@ -61,7 +61,7 @@ def derived_problems(
     return problems
 
 
-def _lacks(absent: Sequence[str], categories: Container[str], there: Sequence[str]) -> str:
+def lacks(absent: Sequence[str], categories: Container[str], there: Sequence[str]) -> str:
     """Say which columns a formula needs that have no numbers here, and what may be meant."""
     words = f"is computed from {listed(list(map(repr, absent)))}, "
     if all(name in categories for name in absent):

@@ -163,14 +163,18 @@ class Described:
             return np.bincount(pairs[:, 1], minlength=len(look.levels))
         return np.bincount(codes[there], minlength=len(look.levels))
 
+    @property
+    def text(self) -> str:
+        """A draft of a table file."""
+        others = dict(self.others)
+        return draft(
+            self.looks, self.rows, others, self.schema, self.labels, self.proposed, self.above, self.event
+        )
+
     def write(self, path: Path, *, force: bool = False) -> None:
         """Write a draft of a table file."""
         with fresh_file(path, force=force) as work:
-            text = draft(
-                self.looks, self.rows, dict(self.others), self.schema, self.labels, self.proposed, self.above,
-                self.event,
-            )  # fmt: skip
-            work.write_text(text, encoding="utf-8")
+            work.write_text(self.text, encoding="utf-8")
 
 
 def described(

@@ -132,6 +132,13 @@ def _done(node: Node, parts: Sequence[np.ndarray]) -> Any:
     return found
 
 
+def computed_once(node: Node, parts: Sequence[float]) -> float:
+    """Return what a part of a formula is of plain numbers; NaN where it has no value."""
+    with np.errstate(all="ignore"):
+        found = float(_done(node, [np.asarray(part) for part in parts]))
+    return found if isfinite(found) else float("nan")
+
+
 class _Reader:
     """Reads a formula from left to right: a comparison of sums of products of powers."""
 

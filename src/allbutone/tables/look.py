@@ -27,7 +27,7 @@ from allbutone.tables.date_forms import LOOKS_LIKE, read_dates, reads_as_date, t
 from allbutone.tables.dates import DATE_KIND, ORIGIN, Calendar, proposed_period, proposed_precision
 from allbutone.tables.heaps import Heaps
 from allbutone.tables.names import looks_like_identifier
-from allbutone.tables.proposals import Proposal, proposed_heaps
+from allbutone.tables.proposals import Proposal, proposed_ends, proposed_heaps
 from allbutone.tables.schema import Schema
 from allbutone.tables.visits import Visits
 
@@ -116,8 +116,8 @@ class Look:
 
     kind: in a few words. missing: how many values it lacks. problem: why it cannot be modelled, in words that
     follow the column's name; empty if it can; `quietly`: the same without a person's value, where it has one, for
-    what is written down. doubts: what a holder should know although it can. scale, positive,
-    decimals, heaps: what a table file could declare. named: whether only its identifying look stands against it.
+    what is written down. doubts: what a holder should know although it can. scale, positive, decimals, heaps, ends
+    (of a score): what a table file could declare. named: whether only its identifying look stands against it.
     levels, codes: of a category. fixed: whether its levels are declared, here or by the table's own type.
     calendar: of a date that is declared, how it counts, with the form that it stands in.
     """
@@ -133,6 +133,7 @@ class Look:
     positive: bool = False
     decimals: int | None = None
     heaps: Heaps | None = None
+    ends: tuple[float, float] | None = None
     named: bool = False
     numbers: Float[np.ndarray, " n"] = field(default_factory=lambda: np.zeros(0), repr=False)
     levels: tuple[str, ...] = ()
@@ -462,8 +463,9 @@ def _with_proposals(look: Look, there: Float[np.ndarray, " n"]) -> Look:
         # of few values a habit cannot be told from chance, but that all of them are multiples can: scores by tens
         if kind != "few values" or (proposed[1] is not None and len(proposed[1].grids) == 1):
             decimals, heaps = proposed
+    ends = proposed_ends(look.name, there) if doubts and scale == "as it is" else None
     look = replace(look, kind=kind, doubts=doubts, scale=scale, positive=positive)
-    return replace(look, decimals=decimals, heaps=heaps)
+    return replace(look, decimals=decimals, heaps=heaps, ends=ends)
 
 
 def _not_numeric(column: nw.Series[Any]) -> Look:
@@ -541,10 +543,11 @@ _OF_VISITS = {
 }
 _SHARES = "shares of this table, coarsely: replace them by what is known of such recordings beforehand"
 _LEVELS = "those of this table, public with any release: merge rare ones, declare all that there can be"
-_FEW = (
-    'few values: kind = "category" if they are codes of one; if they are scores, add the highest that there can '
-    "be (high = 5, say), from public knowledge"
-)
+_FEW = 'few values: kind = "category" if they are codes of one; as they are, they are scores or counts'
+_OF_A_SCORE = {
+    "low": "proposed: as low as such scores go; confirm from public knowledge",
+    "high": "proposed coarsely: replace it by the highest that there can be, from public knowledge",
+}
 MANY_GAPS = 0.3  # of a column's values: leaving out the rows would cost too much
 
 _TOP = """\
@@ -608,7 +611,9 @@ def draft(
             parts.append(_column(look.name, {"kind": LEFT_OUT, "why": why}))
         elif formula := (formulas or {}).get(look.name):
             rounding = {
-                key: each for key, each in _proposals(look).items() if key in ("decimals", "step", "step_of")
+                key: each
+                for key, each in _proposals(look if formula.on_grids else replace(look, heaps=None)).items()
+                if key in ("decimals", "step", "step_of")
             }
             usual = {"derived": formula.formula, "label": label, **rounding}
             usual |= {} if formula.always else {"replaces": True}
@@ -631,13 +636,14 @@ def draft(
                 }
             usual |= {"event": event[1].entries()} if event and event[0] == look.name else {}
             remarks = _remarks(usual | known) | ({"kind": _FEW} if look.kind == "few values" else {})
+            remarks |= _OF_A_SCORE if look.ends is not None else {}
             parts.append(_column(look.name, usual | known, remarks))
     return "".join(parts)
 
 
 def _visits(visits: Visits) -> str:
     """Write which rows are one person."""
-    lines = [f"{key} = {_toml(value)}{_OF_VISITS[key]}" for key, value in visits.entries().items()]
+    lines = [f"{key} = {as_toml(value)}{_OF_VISITS[key]}" for key, value in visits.entries().items()]
     return "\n" + "\n".join(lines) + "\n"
 
 
@@ -661,14 +667,14 @@ def _column(name: str, entries: Mapping[str, Any], remarks: Mapping[str, str] | 
     lines = [f"\n[columns.{json.dumps(name, ensure_ascii=False)}]"]
     for key, value in entries.items():
         remark = f"  # {remarks[key]}" if remarks and key in remarks else ""
-        lines.append(f"{key} = {_toml(value)}{remark}")
+        lines.append(f"{key} = {as_toml(value)}{remark}")
     return "\n".join(lines) + "\n"
 
 
-def _toml(value: Any) -> str:
-    """Write a value; texts, numbers and lists of JSON are those of TOML, too."""
+def as_toml(value: Any) -> str:
+    """Write a value as a table file has it; texts, numbers and lists of JSON are those of TOML, too."""
     if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{key} = {_toml(each)}" for key, each in value.items()) + " }"
+        return "{ " + ", ".join(f"{key} = {as_toml(each)}" for key, each in value.items()) + " }"
     return json.dumps(value, ensure_ascii=False)
 
 
@@ -681,7 +687,9 @@ def left_out_because(look: Look, rows: int) -> str:
 
 def _proposals(look: Look) -> dict[str, Any]:
     found: dict[str, Any] = {} if look.scale == "as it is" else {"scale": look.scale}
-    if look.positive and look.scale not in ("log", "sqrt"):
+    if look.ends is not None:
+        found |= {key: int(end) for key, end in zip(("low", "high"), look.ends, strict=True)}
+    elif look.positive and look.scale not in ("log", "sqrt"):
         found["low"] = 0
     if look.decimals is None:
         return found

@@ -109,8 +109,8 @@ class Ordered:
 
     @property
     def step(self) -> float:
-        """The step to which values are rounded; 0 where they are not."""
-        return 0.0 if self.column.decimals is None else 10.0**-self.column.decimals
+        """The finest step to which values are rounded; 0 where they are not."""
+        return self.column.finest
 
     def ends(self, natural: Float[np.ndarray, "*rows p"]) -> tuple[Values, Values]:
         """Return both ends in each row, infinite where there is none."""
@@ -168,14 +168,14 @@ class Ordered:
         gap = self.column.scale.to_natural(value)
         return low + gap if self.high is None else high - gap
 
-    def _grid(self, natural: Float[np.ndarray, "*rows p"]) -> tuple[Values, Values]:
-        """Return the first and the last value that a row allows: on the grid, or next to an end that is open."""
+    def _grid(self, natural: Float[np.ndarray, "*rows p"], step: Values) -> tuple[Values, Values]:
+        """Return the first and the last value that a row allows: on its grid, or next to an end that is open."""
         low, high = (
             np.full_like(end, none) if self._free else end
             for end, none in zip(self.ends(natural), (-inf, inf), strict=True)
         )
-        step, digits = self.step, self.column.decimals
-        if not step or digits is None:
+        digits = self.column.decimals
+        if not self.step or digits is None:
             return (low, high) if self._ties else (np.nextafter(low, inf), np.nextafter(high, -inf))
         slack = 1e-6 * step
         first, last = np.ceil((low - slack) / step) * step, np.floor((high + slack) / step) * step
@@ -187,19 +187,32 @@ class Ordered:
         crossed = first > last
         return np.where(crossed, low, first), np.where(crossed, low, last)
 
+    def _steps(self, natural: Float[np.ndarray, "*rows p"], which: Any) -> Values:
+        """Return the step of each row's grid by number; the finest where it has no value between both ends."""
+        heaps = self.column.heaps
+        step = np.full(natural.shape[:-1], self.step) if heaps is None else heaps.steps[which]
+        if heaps is None or not self._two_sided:
+            return step
+        first, _ = self._grid(natural, step)  # the lower end itself, where there is none
+        return np.where(np.abs(first - np.round(first / step) * step) <= 1e-6 * step, step, self.step)
+
     def released(self, drawn: Values, natural: Float[np.ndarray, "*rows p"]) -> Values:
         """Return what goes out, given the ends as they go out: rounded, and moved to what keeps the order."""
-        value = self.to_natural(drawn, natural)
+        value, heaps = self.to_natural(drawn, natural), self.column.heaps
+        step = self._steps(natural, None if heaps is None else heaps.chosen(drawn))
         if self.column.decimals is not None:
-            value = np.round(value, self.column.decimals) + 0.0
-        first, last = self._grid(natural)
+            rounded = value if heaps is None else np.round(value / step) * step
+            value = np.round(rounded, self.column.decimals) + 0.0
+        first, last = self._grid(natural, step)
         return np.where(np.isnan(value), np.nan, np.clip(value, first, np.maximum(first, last)))
 
     def drawn_between(self, natural: Float[np.ndarray, "n p"]) -> tuple[Values, Values]:
         """Return between which values on the scale of the model the draws lay that went out in these rows."""
-        value, half, (first, last) = natural[..., self.place], self.step / 2, self._grid(natural)
-        near = self.step / 4 + 1e-12 * np.abs(value)
-        low, high = (self.to_model(value + side * half, natural) for side in (-1, 1))
+        value, heaps, digits = natural[..., self.place], self.column.heaps, self.column.decimals
+        step = self._steps(natural, None if heaps is None else heaps.lies_on(value, digits or 0))
+        first, last = self._grid(natural, step)
+        near = step / 4 + 1e-12 * np.abs(value)
+        low, high = (self.to_model(value + side * step / 2, natural) for side in (-1, 1))
         nearest, farthest = value <= first + near, (value >= last - near) & self._two_sided
         if self.low is None:  # the gap falls as the value rises
             low, high, nearest = high, low, value >= last - near
@@ -237,12 +250,13 @@ def circle_of(columns: Sequence["Column"]) -> list[str]:
     return []
 
 
-def order_faults(columns: Sequence["Column"]) -> list[str]:
-    """Say which declared orders contradict each other, or cannot be kept in every row."""
+def order_faults(columns: Sequence["Column"]) -> list[tuple[str, str]]:
+    """Say which declared orders contradict each other, or cannot be kept in every row, by column."""
     known = {column.name: column for column in columns}
     if circle := circle_of(columns):
-        return circle
-    return [f"{column.name!r:.60}: {fault}" for column in columns for fault in _faults(column, known)]
+        first = next(column.name for column in columns if column.order is not None)
+        return [(first, fault) for fault in circle]
+    return [(column.name, fault) for column in columns for fault in _faults(column, known)]
 
 
 def _faults(column: "Column", known: Mapping[str, "Column"]) -> list[str]:

@@ -5,7 +5,7 @@ Proposals are shown to the holder alone, who confirms or strikes each from publi
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import permutations
 
 import numpy as np
@@ -19,57 +19,60 @@ ENOUGH = 30  # values from which a habit of recording can be told
 HABIT = 0.2  # of the values that are on a coarser grid, beyond chance: what is a habit
 STRAY = 0.01  # of the values: so few are strays
 COARSE = 0.05  # shares are told in multiples of this: they are public
-MULTIPLES = (10.0, 5.0)
+# grids on which people record, the coarsest first
+_GRIDS = (100, 50, 25, 20, 10, 5, 2, 1, 0.5, 0.25, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
 
 Values = Float[np.ndarray, " n"]
 
 
 def proposed_heaps(there: Values, decimals: int | None) -> tuple[int | None, Heaps | None]:
-    """Return the decimals of the finest grid on which values seem to have been recorded, and several grids if any.
+    """Return the decimals of the finest grid on which values seem to have been recorded, and grids if any.
 
-    By chance a share of 10^(e−d) of values with d decimals has e; what is beyond that was rounded.
+    One in s/t multiples of s is a multiple of t by chance; what is beyond that was rounded.
     """
     if decimals is None or len(there) < ENOUGH:
         return decimals, None
     if decimals >= 2 and _are_logarithms(there, decimals):
         return decimals, Heaps(((1.0, 1.0),), exponential=True)
     there = there[there != 0]  # nothing lies on every grid: how many have none tells of no habit
-    if len(there) < ENOUGH:
+    if len(there) < ENOUGH * (1 if decimals else 2):
         return decimals, None
-    if decimals == 0:
-        return decimals, _multiples(there)
-    beyond = {each: _beyond_chance(there, 10.0**-each, 10.0 ** (each - decimals)) for each in range(decimals)}
-    whole = [each for each, share in beyond.items() if share > 1 - STRAY]
-    if whole:
-        return whole[0], None
-    most = max(beyond.values())
+    unit = 10.0**-decimals
+    steps = [step for step in _GRIDS if step > 1.5 * unit and (step <= 1 or np.ptp(there) > 4 * step)]
+    all_of_them = [step for step in steps if _beyond_chance(there, step, unit) > 1 - STRAY]
+    finest = all_of_them[0] if all_of_them else unit
+    digits = max(0, next(each for each in range(decimals + 1) if _is_multiple(finest, 10.0**-each)))
+    alone = None if finest == 10.0**-digits else Heaps(((finest, 1.0),))
+    coarser = [
+        step for step in steps if step > 2.5 * finest and _is_multiple(step, finest)
+    ]  # even ones are no habit
+    beyond = {step: _beyond_chance(there, step, finest) for step in coarser}
+    beyond = {step: share for step, share in beyond.items() if share > _by_chance(finest / step, len(there))}
+    most = max(beyond.values(), default=0.0)
     if most < HABIT:
-        return decimals, None
-    best = next(each for each, share in beyond.items() if share >= most - COARSE)
+        return digits, alone
+    best = next(step for step, share in beyond.items() if share >= most - COARSE)
     share = _coarsely(beyond[best])
-    return decimals, Heaps(((10.0**-decimals, round(1 - share, 2)), (10.0**-best, share)))
+    return digits, Heaps(((finest, round(1 - share, 2)), (best, share)))
 
 
-def _beyond_chance(there: Values, step: float, chance: float) -> float:
+def _is_multiple(step: float, of: float) -> bool:
+    return abs(step / of - round(step / of)) < 1e-9
+
+
+def _by_chance(chance: float, values: int) -> float:
+    """Return the share beyond chance that chance itself hardly reaches in so many values."""
+    return float(4 * np.sqrt(chance / (values * (1 - chance))))
+
+
+def _beyond_chance(there: Values, step: float, finest: float) -> float:
     share = float(np.mean(np.abs(there - np.round(there / step) * step) <= 1e-9 * np.maximum(np.abs(there), 1.0)))
+    chance = finest / step
     return (share - chance) / (1 - chance)
 
 
 def _coarsely(share: float) -> float:
     return float(np.clip(round(COARSE * round(share / COARSE), 2), COARSE, 1 - COARSE))
-
-
-def _multiples(there: Values) -> Heaps | None:
-    """Find whole numbers that are multiples of ten, or of five, all or far more often than by chance."""
-    beyond = {step: _beyond_chance(there, step, 1 / step) for step in MULTIPLES if np.ptp(there) > 4 * step}
-    most = max(beyond.values(), default=0.0)
-    if most < HABIT or len(there) < 2 * ENOUGH:
-        return None
-    step = next(each for each, share in beyond.items() if share >= most - COARSE)
-    if most > 1 - STRAY:
-        return Heaps(((step, 1.0),))
-    share = _coarsely(beyond[step])
-    return Heaps(((1.0, round(1 - share, 2)), (step, share)))
 
 
 def _are_logarithms(there: Values, decimals: int) -> bool:
@@ -79,6 +82,34 @@ def _are_logarithms(there: Values, decimals: int) -> bool:
     whole = np.exp(there)
     reach = whole * 0.51 * 10.0**-decimals + 1e-9
     return bool(np.mean(reach) < 0.1 and np.all(np.abs(whole - np.round(whole)) <= reach))
+
+
+# Scores, whose ends are known, or can be told coarsely.
+
+
+SHARED = 5  # people who have the highest value: then it may be the end of a score
+_KNOWN_SCORES = {
+    "ecog": (0, 5), "karno": (0, 100), "apgar": (0, 10), "nyha": (1, 4), "rankin": (0, 6), "mrs": (0, 6),
+    "gcs": (3, 15), "glasgow": (3, 15), "mmse": (0, 30),
+}  # fmt: skip
+_ENDS = (1, 2, 3, 4, 5, 6, 7, 10, 12, 15, 20, 25, 30, 40, 50, 60, 75, 100)
+
+
+def proposed_ends(name: str, there: Values) -> tuple[float, float] | None:
+    """Propose between which ends a score lies: as is known of one of this name, or else coarsely; None if neither.
+
+    The highest is a plain number, and one further where few people have it: it tells of nobody.
+    """
+    lowest, highest = there.min(), there.max()
+    words = re.split(r"[\W_\d]+", name.lower())
+    for known, (low, high) in _KNOWN_SCORES.items():
+        if any(word == known or (len(known) > 3 and known in word) for word in words):
+            return (low, high) if low <= lowest and highest <= high else None
+    if lowest < 0:
+        return None
+    beyond = [end for end in _ENDS if end > highest or (end == highest and np.sum(there == highest) >= SHARED)]
+    least = 1 if lowest >= 1 and np.sum(there == 1) >= SHARED else 0
+    return (least, beyond[0]) if beyond else None
 
 
 # Times to an event, with the column that says whether it happened.
@@ -115,13 +146,18 @@ def proposed_event(times: Iterable[str], levels: Mapping[str, tuple[str, ...]]) 
 
 OVERLAP = 0.02  # of all pairs of values of two columns that would be the other way round, by chance
 AGREE = 0.2  # the least correlation of what belongs together
+_HIGH_AND_LOW = (
+    ("systolic", "diastolic"), ("sbp", "dbp"), ("sys", "dia"), ("max", "min"), ("highest", "lowest"),
+    ("upper", "lower"),
+)  # fmt: skip
 
 
 def proposed_orders(columns: Mapping[str, Values], rounded: Mapping[str, Column]) -> dict[str, str]:
     """Find columns that lie above another in every row, although their values overlap.
 
-    Where both were drawn apart, more than one row in fifty would be the other way round. Of several that a column
-    lies above, the nearest; none that is rounded more finely, and none that lies above itself in the end.
+    Where both were drawn apart, more than one row in fifty would be the other way round, or their names tell it
+    (systolic and diastolic). Of several that a column lies above, the nearest; none that is rounded more finely,
+    and none that lies above itself in the end.
     """
     found: dict[str, str] = {}
     for name, values in columns.items():
@@ -130,7 +166,9 @@ def proposed_orders(columns: Mapping[str, Values], rounded: Mapping[str, Column]
             for other, others in columns.items()
             if other != name
             and _as_fine(rounded[name], rounded[other])
-            and _lies_above(values, others, ties=rounded[name].decimals is not None)
+            and _lies_above(
+                values, others, ties=rounded[name].decimals is not None, named=_named_above(name, other)
+            )
         ]
         if below:
             found[name] = min(below)[1]
@@ -141,15 +179,28 @@ def _as_fine(one: Column, other: Column) -> bool:
     alike = (one.calendar is None) == (other.calendar is None)
     if one.calendar is not None and other.calendar is not None:
         alike = one.calendar.precision == other.calendar.precision
-    plain = one.heaps is None and other.heaps is None and alike
-    return plain and (one.decimals is None or (other.decimals is not None and other.decimals <= one.decimals))
+    plain = not any(each.heaps is not None and each.heaps.exponential for each in (one, other))
+    return (
+        plain
+        and alike
+        and (one.decimals is None or (other.decimals is not None and other.decimals <= one.decimals))
+    )
 
 
-def _lies_above(values: Values, others: Values, *, ties: bool) -> bool:
+def _named_above(name: str, other: str) -> bool:
+    """Say whether two names tell which of both is the higher: sbp and dbp."""
+    return any(
+        high in name.lower() and name.lower().replace(high, low) == other.lower() for high, low in _HIGH_AND_LOW
+    )
+
+
+def _lies_above(values: Values, others: Values, *, ties: bool, named: bool) -> bool:
     both = np.isfinite(values) & np.isfinite(others)
     gap = (values - others)[both]
     if len(gap) < 2 * ENOUGH or gap.min() < 0 or gap.max() == 0 or (gap.min() == 0 and not ties):
         return False
+    if named:
+        return True
     one, other = np.sort(values[both]), others[both]
     overlap = float(np.mean(np.searchsorted(one, other, side="left"))) / len(one)
     return overlap > OVERLAP and float(np.corrcoef(values[both], other)[0, 1]) > AGREE
@@ -176,10 +227,15 @@ _PAIRS: dict[str, Callable[[Values, Values], Values]] = {
 
 @dataclass(frozen=True)
 class Proposal:
-    """A formula by which a column seems to be computed, and whether that holds in every row."""
+    """A formula by which a column seems to be computed, and whether that holds in every row.
+
+    on_grids: whether it holds only where values are rounded to several grids, as the column's own seem to be; else
+    it is its parts that are, and to round the result again would contradict them.
+    """
 
     formula: str
     always: bool
+    on_grids: bool = False
 
     @property
     def divides_by(self) -> set[str]:
@@ -212,7 +268,9 @@ def proposed_formulas(columns: Mapping[str, Values], rounded: Mapping[str, Colum
         for text in _candidates(columns[name], others, rounded):
             column = Column(name, DERIVED, derived=text)
             if (share := _share_held(column, columns, rounded)) >= HOLDS:
-                found[name] = Proposal(text, share == 1.0)
+                plain = {**rounded, name: replace(rounded[name], heaps=None)}
+                on_grids = rounded[name].heaps is not None and _share_held(column, columns, plain) < HOLDS
+                found[name] = Proposal(text, share == 1.0, on_grids)
                 parts |= {*column.formula.columns}
                 break
     return found

@@ -1,7 +1,7 @@
 """The gate: any table or file becomes a float64 matrix with column names, or a clear error."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from os import PathLike
@@ -97,6 +97,8 @@ class Records:
     categories: the columns that are no measurements, by level number. order: all names in the table's own order.
     left_out: whether rows or columns were left out because of what is in them.
     people: of a long table, what it calls the person of each row that `rows` counts; each is one record.
+    spreads: of a few records of a larger table, how many values, mean and standard deviation columns that are
+    computed from others, or lie beside them, have in all of it.
 
     >>> import allbutone as abo
     >>> import pandas as pd
@@ -117,6 +119,7 @@ class Records:
     cautions: tuple[str, ...] = ()
     left_out: bool = False
     people: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64), repr=False)
+    spreads: Mapping[str, tuple[int, float, float]] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         """Check shape, names and numbers: nobody else asks again."""

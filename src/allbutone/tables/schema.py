@@ -94,18 +94,15 @@ class Schema:
                 faults.append(f"{name!r:.60}: {error}")
         derived = [column for column in columns if column.kind == DERIVED]
         plain = [column for column in columns if column.kind != DERIVED]
-        try:
-            order = in_order({column.name: column.formula.columns for column in derived})
-        except InputError as error:
-            faults.append(str(error))
-        faults += _wrong_inputs(plain, derived) + order_faults(plain)
+        together = faults_together(plain, derived)
+        faults += [f"{name!r:.60}: {fault}" for name, fault in together]
         faults += [] if circle_of(plain) else _parts_below_zero(plain, known)
         try:
             visits = Visits.of_entries(entries, known)
         except InputError as error:
             faults.append(str(error))
         if not faults:
-            derived.sort(key=lambda column: order.index(column.name))
+            derived = in_need(derived)
             faults += visits.faults(plain, derived) if visits else []
         if faults:
             lines = "".join(f"\n  {fault}" for fault in faults)
@@ -527,7 +524,8 @@ class Schema:
         for name, digits in digits_of.items():
             found[name] = replace(found[name], decimals=decimals_from(digits), heaps=None)
         if (log or positive or digits_of) and (faults := order_faults(list(found.values()))):
-            raise InputError(f"an order cannot be kept: {faults[0]}", "declare it in the table file")
+            name, fault = faults[0]
+            raise InputError(f"an order cannot be kept: {name!r}: {fault}", "declare it in the table file")
         every = replace(self, columns=tuple(found.values()), missing=tuple(dict.fromkeys((*self.missing, *codes))))
         return every._with_each(lambda each: replace(each, missing=tuple(dict.fromkeys((*each.missing, *codes)))))
 
@@ -556,10 +554,31 @@ class Schema:
         return np.stack(parts, axis=-1)
 
 
-def refuse_derived(schema: Schema, what: str, cure: str) -> None:
-    """Refuse visits, and columns that are computed from others or lie beside them, where they are not taken."""
+def in_need(derived: Sequence[Column]) -> list[Column]:
+    """Return derived columns so that each comes after those that it is computed from."""
+    order = in_order({column.name: column.formula.columns for column in derived})
+    return sorted(derived, key=lambda column: order.index(column.name))
+
+
+def faults_together(columns: Sequence[Column], derived: Sequence[Column]) -> list[tuple[str, str]]:
+    """Say what is wrong with columns that are right by themselves, beside the others: by name."""
+    faults = _wrong_inputs(columns, derived) + order_faults(columns)
+    try:
+        in_need(derived)
+    except InputError as error:
+        faults.append((derived[0].name, str(error)))
+    return faults
+
+
+def refuse_visits(schema: Schema, what: str, cure: str) -> None:
+    """Refuse visits where they are not taken."""
     if schema.visits is not None:
         raise InputError(f"{what} does not take visits: people with several rows", cure, "give one row a person")
+
+
+def refuse_derived(schema: Schema, what: str, cure: str) -> None:
+    """Refuse visits, and columns that are computed from others or lie beside them, where they are not taken."""
+    refuse_visits(schema, what, cure)
     if schema.derived:
         names = ", ".join(repr(column.name) for column in schema.derived)
         raise InputError(
@@ -595,13 +614,13 @@ def _parts_below_zero(columns: Sequence[Column], given: Mapping[str, Any]) -> li
     ]
 
 
-def _wrong_inputs(columns: Sequence[Column], derived: Sequence[Column]) -> list[str]:
+def _wrong_inputs(columns: Sequence[Column], derived: Sequence[Column]) -> list[tuple[str, str]]:
     """Say which derived columns need a column that is declared to have no number."""
     kinds = {column.name: column.kind for column in columns}
     kinds |= {column.name: CATEGORY for column in derived if column.has_levels}
     told = {CATEGORY: "is a category", LEFT_OUT: "is left out"}
     return [
-        f"{column.name!r:.60}: it is computed from {name!r:.60}, which {told[kinds[name]]}"
+        (column.name, f"it is computed from {name!r:.60}, which {told[kinds[name]]}")
         for column in derived
         for name in column.formula.columns
         if kinds.get(name) in told

@@ -1,6 +1,7 @@
 """What is sent and what is declared of each column: table files in and out, fields by the column's place."""
 
 import json
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,18 +18,19 @@ from allbutone.app.page import RequestContext, templates
 from allbutone.support.errors import InputError
 from allbutone.support.text import counted, listed
 from allbutone.tables.admission import Problem
-from allbutone.tables.column import CATEGORY, MEASUREMENT, Column, column_from
+from allbutone.tables.column import CATEGORY, DERIVED, MEASUREMENT, Column, Scale, column_from
+from allbutone.tables.dates import DATE_KIND
 from allbutone.tables.files import FORMATS, READABLE, Limits, format_of, read_table
-from allbutone.tables.look import Look, look_at_column
+from allbutone.tables.look import Look, as_toml, look_at_column
 from allbutone.tables.names import check_names, reads_as_data, row_names_left_out
-from allbutone.tables.schema import Schema
+from allbutone.tables.schema import Schema, faults_together, in_need
 
 # Of every column one, in addresses under its place in the table: scale-3=log
 KIND = Choice(
     "kind", "Kind", "",
     "Text of few levels and numbers of two values are taken as categories. Codes with more values are taken as "
     "measurements unless you say that they are a category. What is to be left out is unticked.",
-    {"": "as it looks", MEASUREMENT: MEASUREMENT, CATEGORY: CATEGORY},
+    {"": "as it looks", MEASUREMENT: MEASUREMENT, CATEGORY: CATEGORY, DATE_KIND: DATE_KIND},
 )  # fmt: skip
 KEEP = Switch(
     "keep", "Keep",
@@ -75,12 +77,31 @@ OF_A_MEASUREMENT: tuple[Field, ...] = (
     Hidden("step", "Steps"),
     Hidden("step_of", "Steps of"),
 )  # fmt: skip
+MORE = Field(
+    "more",
+    "Beside others",
+    "",
+    'What a table file says of columns that belong together, between commas. derived = "weight / (height / 100) '
+    '** 2" computes it again in every row; nothing but decimals is declared besides. above = "diastolic" is an '
+    'order that every row keeps. event = "status" says to which event a time is. Of dates: precision = "month", '
+    'form = "DD.MM.YYYY", since = "admitted".',
+)
 WORDS = (Hidden("label", "Label"), Hidden("unit", "Unit"), Hidden("missing", "Codes of its own"))
-FIELDS = (KIND, *OF_A_MEASUREMENT, LEVELS, MAY_LACK, *WORDS)
+FIELDS = (KIND, *OF_A_MEASUREMENT, LEVELS, MORE, MAY_LACK, *WORDS)
+OF_MORE = (
+    "derived", "cut", "sum", "replaces", "above", "below", "between", "since", "event", "tolerance", "deviation",
+    "origin", "precision", "form", "secret", "known",
+)  # fmt: skip
 OF_THE_PRIOR = ("centre", "spread")
 _NUMBERS, _LISTS = ("low", "high", "decimals", "step", *OF_THE_PRIOR), ("quantiles", "missing")
-_NOT_OF = {CATEGORY: {one.name for one in OF_A_MEASUREMENT}, MEASUREMENT: {"levels"}}
+_BESIDE = ("derived", "cut", "sum", "above", "below", "between")
+_NOT_OF = {
+    CATEGORY: {one.name for one in OF_A_MEASUREMENT},
+    MEASUREMENT: {"levels"},
+    DATE_KIND: {"levels", "decimals", "step", "step_of", "quantiles"},
+}
 LEVELS_SHOWN = 8
+_WRONGLY = "is declared wrongly: "
 PUBLIC_FIELDS = tuple(f"{one.name}-" for one in FIELDS if one.name in OF_THE_PRIOR)
 READ_FIELDS = tuple(f"{one.name}-" for one in FIELDS if one.name not in OF_THE_PRIOR)
 
@@ -110,9 +131,11 @@ GAPS = Group(
 class Declaration:
     """What an address declares of a table's columns, each looked at beside it, and what is wrong with it.
 
-    In the schema a column of which nothing is declared has the kind that it looks like.
+    columns: one for each of the table, computed ones among them. In the schema a column of which nothing is
+    declared has the kind that it looks like.
     """
 
+    columns: tuple[Column, ...]
     schema: Schema
     looks: tuple[Look, ...]
     problems: tuple[Problem, ...]
@@ -122,22 +145,40 @@ def declaration(query: Mapping[str, str], held: Any, asked: Mapping[str, Any]) -
     """Read an address; `held`: the table, `asked`: how it is read besides, and whether the prior is public."""
     columns, looks, problems = [], [], []
     for place, name in enumerate(held.value.names, start=1):
-        entries = _entries(query, place, asked["prior"] == "public")
+        entries: dict[str, Any] = {}
         try:
+            entries = _entries(query, place, asked["prior"] == "public")
             column = column_from(name, entries)
         except InputError as error:
             column = Column(name)
-            problems.append(Problem(name, f"is declared wrongly: {error.problem}", error.cures))
+            problems.append(Problem(name, f"{_WRONGLY}{error.problem}", error.cures))
         column = replace(column, missing=tuple(dict.fromkeys((*column.missing, *asked["codes"]))))
-        look = _look(held, column, asked["measured"] == "yes", not entries)
-        if look.is_category and column.kind != CATEGORY:
+        look = _look(held, column.as_released, asked["measured"] == "yes", not entries)
+        if column.calendar is not None:
+            column = replace(column, calendar=look.calendar or column.calendar)
+        if look.is_category and column.kind not in (CATEGORY, DERIVED):
             if entries.get("kind") == MEASUREMENT:
                 cure = "choose another at “Kind”, or untick it"
                 problems.append(Problem(name, "is declared a measurement, and holds no numbers", (cure,)))
             column = column.as_category(())
         columns.append(column)
         looks.append(look)
-    return Declaration(Schema(tuple(columns)), tuple(looks), tuple(problems))
+    schema, faults = _together(columns)
+    problems += [
+        Problem(name, f"{_WRONGLY}{fault}", ("correct what stands at “Beside others”",)) for name, fault in faults
+    ]
+    return Declaration(tuple(columns), schema, tuple(looks), tuple(problems))
+
+
+def _together(columns: Sequence[Column]) -> tuple[Schema, list[tuple[str, str]]]:
+    """Return the schema of some columns, and what is wrong with those that belong together, by name."""
+    plain = [column for column in columns if column.kind != DERIVED]
+    derived = [column for column in columns if column.kind == DERIVED]
+    if faults := faults_together(plain, derived):
+        wrong = {name for name, _ in faults}
+        free = [replace(each, order=None, scale=Scale()) if each.name in wrong else each for each in plain]
+        return Schema((*free, *(Column(column.name) for column in derived))), faults
+    return Schema(tuple(plain), derived=tuple(in_need(derived))), []
 
 
 def _entries(query: Mapping[str, str], place: int, public: bool) -> dict[str, Any]:
@@ -146,8 +187,27 @@ def _entries(query: Mapping[str, str], place: int, public: bool) -> dict[str, An
     asked[MAY_LACK.name] = asked[MAY_LACK.name].replace(MAY_LACK.default, "")
     if asked["levels"] and not asked["kind"]:
         asked["kind"] = CATEGORY
+    more = _more(asked.pop(MORE.name))
     silent = {*_NOT_OF.get(asked["kind"], ()), *(() if public else OF_THE_PRIOR)}
-    return {key: _meant(key, text) for key, text in asked.items() if text and key not in silent}
+    if set(_BESIDE) & set(more):  # which has a scale of its own
+        asked["scale"] = asked["scale"].removeprefix("as it is")
+    if {"derived", "cut", "sum"} & set(more):
+        asked["kind"] = ""
+    return {key: _meant(key, text) for key, text in asked.items() if text and key not in silent} | more
+
+
+def _more(text: str) -> dict[str, Any]:
+    """Read what is said of a column beside others: entries as a table file has them, between commas."""
+    if not text:
+        return {}
+    example = 'write above = "diastolic", or derived = "weight / (height / 100) ** 2", decimals aside'
+    try:
+        found = tomllib.loads(f"more = {{ {' '.join(text.split())} }}")["more"]
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise InputError(f"{text[:60]!r} at “Beside others” cannot be read", example) from error
+    if unknown := [key for key in found if key not in OF_MORE]:
+        raise InputError(f"there is no entry {unknown[0]!r:.60} here", f"known are {', '.join(OF_MORE)}")
+    return found
 
 
 def _look(held: Any, column: Column, trusted: bool, two_valued: bool) -> Look:
@@ -195,11 +255,17 @@ def fields_of(schema: Schema, names: Sequence[str]) -> dict[str, str | list[str]
     found: dict[str, str | list[str]] = {"codes": ", ".join(map(_text, shared))}
     for place, name in enumerate(names, start=1):
         column = schema.column(name)
-        entries = column.entries() | {"kind": column.kind if schema.declares(name) else ""}
+        entries = {"kind": column.kind if schema.declares(name) else ""} | column.entries()
+        more = {key: entries[key] for key in OF_MORE if key in entries}
+        entries["more"] = ", ".join(f"{key} = {as_toml(value)}" for key, value in more.items())
         if entries["kind"] not in KIND.options:
             entries["kind"] = ""
         if entries.get("label") == name:
             del entries["label"]
+        if column.order is not None and not column.order.two_sided:  # the usual scale of a gap goes without saying
+            usual = {key: entries[key] for key in ("decimals", "step", *OF_MORE) if key in entries}
+            if column_from(name, {"kind": entries["kind"]} | usual).scale == column.scale:
+                entries.pop("scale", None)
         if own := [code for code in entries.pop("missing", ()) if code not in shared]:
             entries["missing"] = own
         for one in FIELDS:
@@ -245,7 +311,10 @@ def proposed_in_words(look: Look, column: Column) -> str:
     if not look.usable or look.is_category or not column.is_plain:
         return ""
     parts = [f"scale {look.scale}"] if look.scale != "as it is" else []
-    parts += ["lowest 0"] if look.positive and look.scale not in ("log", "sqrt") else []
+    if look.ends is not None:
+        parts.append(f"from {look.ends[0]:g} to {look.ends[1]:g}")
+    elif look.positive and look.scale not in ("log", "sqrt"):
+        parts.append("lowest 0")
     if look.heaps is not None:
         parts.append(look.heaps.in_words)
     elif look.decimals is not None:
@@ -253,9 +322,20 @@ def proposed_in_words(look: Look, column: Column) -> str:
     return ", ".join(parts)
 
 
+def beside_in_words(column: Column) -> str:
+    """Say how a column belongs to others, or that it is a date; nothing of one that stands alone."""
+    if column.kind == DERIVED:
+        return column.in_words
+    parts = ["a date"] if column.calendar is not None else []
+    parts += [column.order.in_words] if column.order is not None else []
+    parts += [f"the time to {column.event.of} = {column.event.level}"] if column.event is not None else []
+    return ", ".join(parts)
+
+
 def declared_in_words(column: Column, codes: Sequence[float]) -> str:
     """Say what a table file has declared that no field shows; `codes` hold for all columns, and are shown."""
     parts = [column.label] if column.label not in ("", column.name) else []
+    parts += [beside] if (beside := beside_in_words(column)) else []
     parts += [f"in {column.unit}"] if column.unit else []
     parts += ["published quantiles"] if column.scale.quantiles else []
     if own := [code for code in column.missing if code not in codes]:

@@ -20,12 +20,13 @@ from allbutone.reports.findings import model_finding
 from allbutone.support.errors import Cure, InputError
 from allbutone.support.text import joined, listed
 from allbutone.tables.admission import ColumnsError, Problem, refusal
-from allbutone.tables.column import CATEGORY, LEFT_OUT
+from allbutone.tables.column import CATEGORY, DERIVED, LEFT_OUT, Column
+from allbutone.tables.described import described
 from allbutone.tables.formats import labels_in
 from allbutone.tables.look import AS_CATEGORY, MANY_GAPS, Look, draft, left_out_because, table_file
 from allbutone.tables.names import looks_like_identifier
 from allbutone.tables.safe_io import parse
-from allbutone.tables.schema import Schema, refuse_derived
+from allbutone.tables.schema import Schema, refuse_visits
 
 NAMED = 6  # columns that a line names
 
@@ -137,10 +138,27 @@ class Mending:
         except InputError:
             return 0
 
+    @property
+    def beside(self) -> dict[str, tuple[str, Fields]]:
+        """How columns of which nothing is declared seem to belong together, in words and as fields; dates, too."""
+        drafted, names = _drafted(self.held), self.held.value.names
+        if drafted is None:
+            return {}
+        fields, found = declared.fields_of(drafted, names), dict[str, tuple[str, Fields]]()
+        for place, name in enumerate(names, start=1):
+            own = {f"{one.name}-{place}": fields[f"{one.name}-{place}"] for one in declared.FIELDS}
+            words = declared.beside_in_words(drafted.column(name))
+            if words and not any(self.query.get(key) for key in own):
+                found[name] = (words, own)
+        return found
+
     def _of_column(self, problem: Problem) -> Line:
         name, names = problem.column, self.held.value.names
         place = names.index(name) + 1 if name in names else 0
         buttons, notes = [Button(f"Leave out {_shown(name)}", self.without([name]))], list[str]()
+        if name in self.beside:
+            words, fields = self.beside[name]
+            buttons.append(Button(f"Take it as {words}", fields))
         for cure in problem.cures:
             if cure == AS_CATEGORY and not problem.is_name:
                 buttons.append(Button("Take it as a category", {f"{declared.KIND.name}-{place}": CATEGORY}))
@@ -197,12 +215,15 @@ class Mending:
     def proposed(self) -> list[Line]:
         """What a draft of a table file would declare of the columns that are used: one line for all alike."""
         fields, names = proposals(self.held.value, self.said.looks), self.held.value.names
+        beside = self.beside
         alike: dict[str, tuple[list[str], Fields]] = {}
-        for place, (column, look) in enumerate(
-            zip(self.said.schema.columns, self.said.looks, strict=True), start=1
-        ):
+        for place, (column, look) in enumerate(zip(self.said.columns, self.said.looks, strict=True), start=1):
+            name = names[place - 1]
             words = declared.proposed_in_words(look, column)
-            if words and names[place - 1] in self.ticked:
+            if name in beside:
+                words, more = beside[name]
+                fields |= more
+            if words and name in self.ticked:
                 columns, own = alike.setdefault(words, ([], {}))
                 columns.append(column.name)
                 own |= {name: text for name, text in fields.items() if name.endswith(f"-{place}")}
@@ -238,11 +259,25 @@ _CURES: dict[str, tuple[str, Fields]] = {
 }
 
 
+def _drafted(held: Any) -> Schema | None:
+    """Return what a draft of a table file declares, once for each table; nothing of a long or an unusable one."""
+
+    def look() -> Schema | None:
+        content = held.value.content
+        try:
+            found = described(content, labels=labels_in(content))
+        except InputError:  # which the list of what stands in the way says
+            return None
+        return None if found.seen else Schema.of_entries(parse(found.text, "TOML", "the draft"), "the draft")
+
+    return held.get_or_compute("drafted", look)
+
+
 def proposals(table: declared.Uploaded, looks: Sequence[Look]) -> Fields:
     """Return the fields that a draft of a table file proposes of the columns; the rest is left as it is."""
     text = draft(looks, table.content.num_rows, {}, labels=labels_in(table.content))
     schema = Schema.of_entries(parse(text, "TOML", "the draft"), "the draft")
-    proposed = ("scale-", "low-", "decimals-", "step-", "step_of-", "label-")
+    proposed = ("scale-", "low-", "high-", "decimals-", "step-", "step_of-", "label-")
     fields = declared.fields_of(schema, table.names).items()
     return {name: text for name, text in fields if forms.takes(proposed, name)}
 
@@ -288,9 +323,9 @@ def _columns(mending: Mending, context: RequestContext) -> dict[str, str]:
     except InputError:  # of the table or the prior as a whole, which the list of what stands in the way says
         pass
     fields: dict[str, Any] = {"kind": declared.KIND, "keep": declared.KEEP, "levels": declared.LEVELS}
-    fields |= {"measured": declared.OF_A_MEASUREMENT, "lacks": declared.MAY_LACK, "words": declared.WORDS}
-    parts = {"columns": piece("mend_columns.html", columns=said.schema.columns, **fields)}
-    for place, (column, look) in enumerate(zip(said.schema.columns, said.looks, strict=True), start=1):
+    fields |= {"measured": declared.OF_A_MEASUREMENT, "lacks": declared.MAY_LACK, "words": declared.WORDS, "more": declared.MORE}
+    parts = {"columns": piece("mend_columns.html", columns=said.columns, **fields)}
+    for place, (column, look) in enumerate(zip(said.columns, said.looks, strict=True), start=1):
         more = declared.declared_in_words(column, mending.asked["codes"])
         parts[f"what-{place}"] = piece("mend_kind.html", kind=declared.kind_in_words(look), more=more)
         proposed = declared.proposed_in_words(look, column)
@@ -323,9 +358,9 @@ def _model(query: QueryParams, context: RequestContext, step: Progress) -> Answe
 def _read_table_file(query: QueryParams, context: RequestContext, place: Path) -> Answer:
     """Fill the fields from a table file that was sent, and say what of it and of the table does not meet."""
     path = declared.sent_file(query, place, ".toml")
-    names, schema = source.table_of(query, context).value.names, Schema.of(path)
-    refuse_derived(schema.among(names), "the app", "use the command line, or Python")
-    said = {column.name for column in schema.columns}
+    names, schema = source.table_of(query, context).thing.names, Schema.of(path)
+    refuse_visits(schema, "the app", "use the command line, or Python")
+    said = {column.name for column in (*schema.columns, *schema.derived)}
     absent, silent = sorted(said - set(names)), [name for name in names if name not in said]
     note = piece("mend_declared.html", file=path.name, absent=listed(absent), silent=listed(silent))
     return Answer({"declared-note": note}, fields=declared.fields_of(schema, names))
@@ -338,14 +373,15 @@ def write_table_file(query: QueryParams, context: RequestContext, step: Progress
     if wrong := [fault for fault in said.problems if not ticked or fault.column in ticked]:
         raise refusal(wrong)
     columns, levels = [], {}
-    for look, column in zip(said.looks, said.schema.columns, strict=True):
+    for look, column in zip(said.looks, said.columns, strict=True):
         if ticked and look.name not in ticked:
-            why = left_out_because(look, mending.rows) or "not used"
-            column = replace(column, kind=LEFT_OUT, levels=(), why=why)
-        elif look.is_category and not column.levels:
+            column = Column(look.name, LEFT_OUT, why=left_out_because(look, mending.rows) or "not used")
+        elif look.is_category and not column.levels and column.kind != DERIVED:
             levels[look.name] = look.levels
         columns.append(column)
-    text = table_file(Schema(tuple(columns)), levels)
+    plain = tuple(column for column in columns if column.kind != DERIVED)
+    derived = tuple(column for column in columns if column.kind == DERIVED)
+    text = table_file(Schema(plain, derived=derived), levels)
     return Download("table.toml", text.encode(), "application/toml; charset=utf-8")
 
 

@@ -105,7 +105,7 @@ class Chosen:
     @property
     def options(self) -> list[str]:
         """What the command line needs to read the same columns from the same file."""
-        kept, reading = self.records.order, self.reading
+        kept, reading = self.records.schema.released_order, self.reading
         asked = [part for name, value in self.held.value.asked.items() for part in (f"--{name}", value)]
         asked += ["--complete-cases"] if reading.complete_cases else []
         asked += ["--rows-are-people"] if reading.rows_are_people else []
@@ -235,11 +235,13 @@ def reading_of(
     columns: tuple[str, ...], held: Held, asked: Mapping[str, Any], said: declared.Declaration
 ) -> Reading:
     """Return how an address says that a table is read."""
-    used = said.schema.for_columns(columns or held.value.names).columns
+    ticked, computed = columns or held.value.names, said.schema.derived_names
+    used = said.schema.for_columns([name for name in ticked if name not in computed]).columns
+    derived = tuple(column for column in said.schema.derived if column.name in ticked)
     return Reading(
         columns,
         asked["measured"] == "yes",
-        Schema(tuple(replace(column, centre=None, spread=None) for column in used)),
+        Schema(tuple(replace(column, centre=None, spread=None) for column in used), derived=derived),
         asked["gaps"] == "leave-out",
         asked["unusable"] == "leave-out",
         asked["repeats"] == "people",

@@ -25,7 +25,7 @@ from allbutone.tables.admission import (
 )
 from allbutone.tables.categories import MOST_CELLS, Categories, encode
 from allbutone.tables.column import CATEGORY, Column
-from allbutone.tables.engines.queries import Measured, ask
+from allbutone.tables.engines.queries import Measured, ask, with_ends
 from allbutone.tables.look import (
     AS_CATEGORY,
     CODES,
@@ -66,7 +66,9 @@ def first_pass(
     """
     looks = {name: _by_kind(name, kind, declared, categories, trusted) for name, kind in kinds.items()}
     usable = [name for name, look in looks.items() if look.usable]
-    measured = [Measured(name, declared.column(name)) for name in usable if looks[name].kind == "measurement"]
+    measured = with_ends(
+        [Measured(name, declared.column(name)) for name in usable if looks[name].kind == "measurement"]
+    )
     rows, seen = _count(frame, measured)
     for each in measured:
         looks[each.name] = _by_ends(looks[each.name], each.declared, seen[each.name], rows)

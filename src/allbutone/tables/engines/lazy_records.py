@@ -1,7 +1,8 @@
 """Records in an engine (files, a database, a cluster): known by their sums, fetched only a few at a time."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import narwhals as nw
@@ -12,6 +13,7 @@ from allbutone.support.errors import Cure, InputError
 from allbutone.support.text import counted, listed
 from allbutone.tables.admission import Problem, gaps_of, left_out_words, notes_of, problems_of, refusal
 from allbutone.tables.categories import Categories, require_few_cells
+from allbutone.tables.column import Column
 from allbutone.tables.engines.gate import (
     columns_together,
     first_pass,
@@ -30,10 +32,13 @@ from allbutone.tables.engines.queries import (
     recut,
     second_pass,
     tree_sum,
+    with_ends,
 )
+from allbutone.tables.engines.relations import Relations, derived_there, spread_there
+from allbutone.tables.look import Look
 from allbutone.tables.names import choose, is_lazy_frame, row_names_left_out
 from allbutone.tables.records import Records, Sums, require_rows
-from allbutone.tables.schema import Schema, refuse_dates, refuse_derived
+from allbutone.tables.schema import Schema, refuse_dates, refuse_visits
 
 BLOCK_ROWS = 1 << 16  # records at a time; their numbers and what is said of each take some 50 MB
 MOST_NUMBERS = 20_000  # in an expression: engines take minutes to read longer ones
@@ -107,23 +112,31 @@ class LazyRecords:
             return table
         frame = nw.from_native(table)
         kinds, declared = names_in(frame), Schema.of(schema).adjusted(missing=missing_codes)
-        for refuse in (refuse_derived, refuse_dates):
+        for refuse in (refuse_visits, refuse_dates):
             refuse(declared.among(kinds), "a table that stays in its engine", "read it as a file")
         left_out = () if columns else [name for name in declared.left_out if name in kinds]
         names = [name for name in kinds if name not in left_out]
         chosen = [names[place] for place in choose(names, columns, drop)]
         if not rows_are_people:
             require_one_row_each_there(frame, kinds)
-        told = {name: kinds[name] for name in chosen}
+        derived = declared.with_derived(chosen).derived
+        computed = {column.name for column in derived}
+        told = {name: kinds[name] for name in chosen if name not in computed}
         rows, seen, looks = first_pass(frame, told, declared, trusted=columns is not None, categories=categories)
         require_rows(rows)
         problems = problems_of(looks) + ([] if complete_cases else gaps_of(looks, rows))
         refused = {problem.column for problem in problems}
-        measured = [
-            Measured(name, declared.column(name), each.values == rows and not each.outside)
-            for name, each in seen.items()
-            if name not in refused
-        ]
+        beside = derived or any(declared.column(name).order for name in seen)
+        while beside and (found := _relations(frame, kinds, declared, derived, seen, looks, refused).problems()):
+            problems += found
+            refused |= {problem.column for problem in found}
+        measured = with_ends(
+            [
+                Measured(name, declared.column(name), each.values == rows and not each.outside)
+                for name, each in seen.items()
+                if name not in refused
+            ]
+        )
         if not measured:
             raise _nothing_left(problems, drop_unusable)
         grouped = [look.name for look in looks if look.kind == "category" and look.name not in refused]
@@ -136,15 +149,15 @@ class LazyRecords:
             if problems and not drop_unusable:  # these come first, as in memory
                 raise _refusal(problems) from error
             raise
-        levels, cells, found, more = whole_cells(levels, len(answer), rows, gaps=complete_cases)
-        sums = sums.take(cells).by_cell(found.codes)
-        problems += more + columns_together(sums, measured, found)
+        levels, cells, grouping, more = whole_cells(levels, len(answer), rows, gaps=complete_cases)
+        sums = sums.take(cells).by_cell(grouping.codes)
+        problems += more + columns_together(sums, measured, grouping)
         if categories and sums.people > 2:
             open_kinds = [place for place, each in enumerate(measured) if not declared.declares(each.name)]
             problems += two_valued(sums.select(open_kinds), [measured[place] for place in open_kinds], seen)
         if problems and not drop_unusable:
             raise _refusal(problems)
-        require_few_cells(dict(zip(found.columns, found.sizes, strict=True)))
+        require_few_cells(dict(zip(grouping.columns, grouping.sizes, strict=True)))
         refused = {problem.column for problem in problems}
         places = [place for place, each in enumerate(measured) if each.name not in refused]
         if not places:
@@ -152,21 +165,25 @@ class LazyRecords:
         if sums.people < 2:
             raise InputError("fewer than two rows are without gaps", "complete the table")
         kept = {look.name: look for look in [*looks, *levels]}
-        used = [kept[name] for name in chosen if name not in refused]
+        used = [kept[name] for name in chosen if name in told and name not in refused]
         lost = left_out_words(problems, rows, sums.people)
         notes, _ = notes_of(used, declared, kinds, lost, sums.people)
+        names_used = [look.name for look in used]
+        declared.for_columns([each.name for each in measured]).require_ends(names_used)
+        there = [each.name for each in declared.for_columns(names_used).derived if each.name in computed - refused]
+        declared = declared.with_derived(there, [name for name in chosen if name in (*names_used, *there)])
         return cls(
             frame,
             columns=tuple(measured[place].name for place in places),
-            schema=declared.for_columns([look.name for look in used]).with_levels(found.columns, found.levels),
+            schema=declared.for_columns(names_used).with_levels(grouping.columns, grouping.levels),
             sums=sums.select(places),
-            categories=found.take(slice(0, 0)),
-            order=tuple(look.name for look in used),
+            categories=grouping.take(slice(0, 0)),
+            order=tuple(names_used),
             notes=(*row_names_left_out(names, columns, drop), *notes),
             whole=frozenset(each.name for each in measured if each.whole),
             level_values=tuple(
                 dict(zip(answer[f"g{grouped.index(name)}"].take(cells).to_pylist(), codes.tolist(), strict=True))
-                for name, codes in zip(found.columns, found.codes.T, strict=True)
+                for name, codes in zip(grouping.columns, grouping.codes.T, strict=True)
             ),
         )
 
@@ -186,13 +203,17 @@ class LazyRecords:
         """Return the rows without gaps as x0, x1, … on the scale of the model, and the column `key` as key.
 
         Where there are categories, `cell` is the number of their combination, the last category running fastest.
-        With `gaps` the rows that lack measurements are there, too, as null.
+        With `gaps` the rows that lack measurements are there, too, as null. Where columns are computed from
+        others, or lie beside them, n0, n1, … are the values in natural units, to the last digit.
         """
         if key is not None and key not in names_in(self.frame):
             raise InputError(f"there is no column {key!r}", f"choose among {listed(tuple(names_in(self.frame)))}")
-        measured = [Measured(name, self.schema.column(name), name in self.whole) for name in self.columns]
+        measured = with_ends(
+            [Measured(name, self.schema.column(name), name in self.whole) for name in self.columns]
+        )
         further = {f"g{place}": name for place, name in enumerate(self.categories.columns)}
-        frame = on_model_scale(self.frame, measured, further | ({} if key is None else {"key": key}), gaps=gaps)
+        keys = {} if key is None else {"key": key}
+        frame = on_model_scale(self.frame, measured, further | keys, gaps=gaps, natural=self._needs_natural)
         if not further:
             return frame
         levels = [level_number(nw.col(f"g{place}"), each) for place, each in enumerate(self.level_values)]
@@ -214,20 +235,41 @@ class LazyRecords:
         if self.categories.columns:
             codes = self.codes_of(answer["cell"].to_numpy())
             categories = Categories(codes, self.categories.columns, self.categories.levels)
-        return Records(
+        records = Records(
             values.astype(np.float64),
             self.columns,
             schema=self.schema,
             rows=np.arange(1, len(values) + 1) if rows is None else rows,
             categories=categories,
             order=self.order,
+            spreads=self.spreads,
         )
+        if self._needs_natural:
+            natural = [answer[f"n{place}"].to_numpy() for place in range(len(self.columns))]
+            vars(records)["natural"] = np.column_stack(natural).astype(np.float64)
+        return records
+
+    @property
+    def _needs_natural(self) -> bool:
+        return bool(self.schema.derived or self.schema.orders)
+
+    @cached_property
+    def spreads(self) -> dict[str, tuple[int, float, float]]:
+        """Of columns computed from others, or beside them: how many values there are, their mean and spread."""
+        if not self._needs_natural:
+            return {}
+        places = {name: nw.col(f"n{place}") for place, name in enumerate(self.columns)}
+        found = derived_there(self.schema, places, exact=True)
+        numbers = {column.name: found[column.name] for column in self.schema.derived if not column.has_levels}
+        numbers |= {each.column.name: places[each.column.name] for each in self.schema.orders}
+        return spread_there(self.measured(), numbers)
 
     @property
     def coordinates(self) -> list[str]:
         """The columns of `measured` that say all of a record: x0, x1, … and, where there are categories, cell."""
         cell = ["cell"] if self.categories.columns else []
-        return [*(f"x{place}" for place in range(len(self.columns))), *cell]
+        natural = [f"n{place}" for place in range(len(self.columns) * self._needs_natural)]
+        return [*(f"x{place}" for place in range(len(self.columns))), *natural, *cell]
 
     def codes_of(self, cells: np.ndarray) -> np.ndarray:
         """Return the levels of each category in cells by number."""
@@ -363,16 +405,22 @@ def is_lazy(table: Any) -> bool:
 
 
 def on_model_scale(
-    frame: nw.LazyFrame[Any], measured: Sequence[Measured], further: dict[str, str], *, gaps: bool = False
+    frame: nw.LazyFrame[Any],
+    measured: Sequence[Measured],
+    further: dict[str, str],
+    *,
+    gaps: bool = False,
+    natural: bool = False,
 ) -> nw.LazyFrame[Any]:
     """Return measurements on the model's scale as x0, x1, …, other columns by these names, of rows without gaps.
 
-    With `gaps`, of all rows.
+    With `gaps`, of all rows. With `natural` in natural units, too, as n0, n1, …
 
     Names of our own throughout: the table's may hold anything.
     """
     names = [f"x{place}" for place in range(len(measured))]
     others = [nw.col(name).alias(alias) for alias, name in further.items()]
+    others += [each.natural.alias(f"n{place}") for place, each in enumerate(measured) if natural]
     frame = frame.select(*others, *(each.natural.alias(name) for name, each in zip(names, measured, strict=True)))
     changed = [
         each.on_model_scale(nw.col(name)).alias(name)
@@ -384,6 +432,23 @@ def on_model_scale(
     if gaps:
         return frame
     return frame.filter(nw.all_horizontal(*there, ignore_nulls=False)) if there else frame
+
+
+def _relations(
+    frame: nw.LazyFrame[Any],
+    kinds: Mapping[str, Any],
+    declared: Schema,
+    derived: Sequence[Column],
+    seen: Container[str],
+    looks: Sequence[Look],
+    refused: Container[str],
+) -> Relations:
+    """Return what is declared of columns that belong together, as far as nothing stands against them yet."""
+    usable = [look for look in looks if look.name not in refused]
+    measured = {look.name: Measured(look.name, declared.column(look.name)) for look in usable if look.name in seen}
+    categories = frozenset(look.name for look in usable if look.name not in seen)
+    left = tuple(column for column in derived if column.name not in refused)
+    return Relations(frame, kinds, declared, left, measured, categories)
 
 
 def _refusal(problems: Sequence[Problem]) -> InputError:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice, pairwise
 from math import inf
 from typing import Any
@@ -57,11 +57,13 @@ class Measured:
     """One measurement of a lazy frame: the column that holds it and what is declared of it.
 
     whole: whether it is known to lack no value and to hold none that is not allowed: then nothing is asked again.
+    ends: of one that lies above, below or between others, their places x0, x1, … or numbers.
     """
 
     name: str
     declared: Column
     whole: bool = False
+    ends: tuple[int | float | None, int | float | None] | None = None
 
     @property
     def natural(self) -> nw.Expr:
@@ -76,8 +78,11 @@ class Measured:
 
     @property
     def is_limited(self) -> bool:
-        """Whether not all numbers are allowed."""
-        return not np.isinf([*self.declared.scale.domain[:2], self.declared.low, self.declared.high]).all()
+        """Whether not all numbers are allowed, whatever the others of the row are."""
+        return (
+            self.ends is None
+            and not np.isinf([*self.declared.scale.domain[:2], self.declared.low, self.declared.high]).all()
+        )
 
     def allowed(self, value: nw.Expr) -> nw.Expr:
         """Say which natural values are within the limits and the scale's domain, as `Column.allows` does."""
@@ -95,10 +100,41 @@ class Measured:
 
     def on_model_scale(self, value: nw.Expr) -> nw.Expr:
         """Bring natural values to the scale of the model; what is not allowed becomes null."""
+        if self.ends is not None:
+            return self._beside(value, *self.ends)
         if self.whole or not self.is_limited:
             return on_scale(self.declared.scale, value)
         # an engine may refuse the logarithm of a negative number, so it must not see one
         return on_scale(self.declared.scale, nw.when(self.allowed(value)).then(value))
+
+    def _beside(self, value: nw.Expr, low: int | float | None, high: int | float | None) -> nw.Expr:
+        """Bring values to the scale of the gap, or of the share of the way between both ends."""
+        below, above = (
+            nw.col(f"x{end}") if isinstance(end, int) else nw.lit(0.0 if end is None else end)
+            for end in (low, high)
+        )
+        if low is not None and high is not None:
+            half = self.declared.finest / 2
+            inside = (value - below + half > 0) & (above - value + half > 0)
+            return (
+                nw.when(inside).then(value - below + half).log() - nw.when(inside).then(above - value + half).log()
+            )
+        gap, start = value - below if high is None else above - value, self.declared.scale.domain[0]
+        return on_scale(self.declared.scale, gap if start == -inf else nw.when(gap > start).then(gap))
+
+
+def with_ends(measured: Sequence[Measured]) -> list[Measured]:
+    """Return measurements that know where their ends stand among them; one whose end is not here is free."""
+    places, found = {each.name: place for place, each in enumerate(measured)}, list[Measured]()
+    for each in measured:
+        order = each.declared.order
+        if order is None or not places.keys() >= {*order.columns}:
+            free = replace(each.declared, order=None, scale=Scale())
+            found.append(replace(each, declared=free) if order else each)
+            continue
+        low, high = (places[end] if isinstance(end, str) else end for end in (order.low, order.high))
+        found.append(replace(each, whole=False, ends=(low, high)))
+    return found
 
 
 def on_scale(scale: Scale, value: nw.Expr) -> nw.Expr:
