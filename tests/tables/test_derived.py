@@ -209,14 +209,6 @@ def test_what_is_missing_makes_what_it_determines_missing(rng):
     assert back["stage"][4] == table["stage"][4]
 
 
-def test_an_engine_refuses_them_by_name(rng):
-    import polars
-
-    table = clinic(rng)
-    with pytest.raises(InputError, match="'bmi', 'obese', 'stage'"):
-        abo.Synthesizer(schema=schema()).fit(polars.from_pandas(table).lazy())
-
-
 def test_a_table_file_says_again_what_it_was_read_from(tmp_path):
     read = abo.Schema.of({"columns": DECLARED})
     written = tmp_path / "table.json"

@@ -237,14 +237,6 @@ def test_an_order_that_chance_does_not_explain_is_proposed_and_the_draft_is_take
     assert not ((data["systolic"] < data["mean"]) | (data["mean"] < data["diastolic"])).any()
 
 
-def test_engines_refuse_orders_by_name(rng):
-    import polars
-
-    table = pressures(rng)
-    with pytest.raises(InputError, match="lie above, below or between others: 'systolic'"):
-        abo.Synthesizer(schema=declared()).fit(polars.from_pandas(table).lazy())
-
-
 def test_what_lies_beside_a_column_goes_with_it(rng):
     """Without its end a value would go out as its gap: leaving out an end alone is refused, whoever asks."""
     table = pressures(rng)

@@ -91,3 +91,28 @@ def test_scores_are_drafted_with_ends_that_tell_of_nobody(rng, tmp_path):
     [frame] = abo.Synthesizer(schema=declared).fit(table).sample(rows=5000, rng_for_tests=rng).to_frames()
     assert set(frame["likert"]) <= {1, 2, 3, 4, 5}
     assert frame["children"].min() == 0
+
+
+def test_groups_of_a_column_are_told_from_categories_that_go_with_it(rng, tmp_path):
+    age, nodes = rng.normal(58, 12, 300).round(), rng.negative_binomial(1, 0.22, 300)
+    table = pd.DataFrame(
+        {
+            "age": age,
+            "group": np.array(["young", "middle", "old"])[np.searchsorted([40, 65], age, side="right")],
+            "nodes": nodes,
+            "node4": np.where(np.arange(300) == 7, nodes <= 4, nodes > 4).astype(int),  # one slip of the pen
+            "arm": np.where(rng.normal(age, 8) > 58, "a", "b"),  # which goes with age alone
+        }
+    )
+    found = described(table).proposed
+    assert found.keys() == {"group", "node4"}
+    assert (found["group"].cut, found["group"].levels, found["group"].always) == (
+        (40, 65), ("young", "middle", "old"), True,
+    )  # fmt: skip
+    assert (found["node4"].formula, found["node4"].cut, found["node4"].always) == ("nodes", (5,), False)
+    described(table).write(tmp_path / "table.toml")
+    [frame] = (
+        abo.Synthesizer(schema=tmp_path / "table.toml").fit(table).sample(rows=2000, rng_for_tests=rng).to_frames()
+    )
+    assert np.array_equal(frame["node4"].astype(str) == "1", frame["nodes"] > 4)
+    assert np.array_equal(frame["group"] == "old", frame["age"] >= 65)

@@ -30,7 +30,13 @@ from allbutone.tables.formula import Formula
 from allbutone.tables.long_tables import SeenRows, proposed_visits, told_by_visits, widen
 from allbutone.tables.look import MANY_GAPS, Look, draft, left_out_because, look_at, proposed_dates
 from allbutone.tables.names import chosen_frame, names_of, row_names_left_out
-from allbutone.tables.proposals import Proposal, proposed_event, proposed_formulas, proposed_orders
+from allbutone.tables.proposals import (
+    Proposal,
+    proposed_event,
+    proposed_formulas,
+    proposed_groups,
+    proposed_orders,
+)
 from allbutone.tables.safe_io import fresh_file
 from allbutone.tables.schema import Schema
 from allbutone.tables.visits import Course
@@ -138,7 +144,7 @@ class Described:
             return "left out: too many gaps"
         if formula := self.proposed.get(look.name):
             often = "every row" if formula.always else "nearly every row"
-            return f"kept; in {often} it is {formula.formula}: to be computed so is proposed"
+            return f"kept; in {often} it is {formula.in_words}: to be computed so is proposed"
         if above := self.above.get(look.name):
             return f"kept; in every row it is above {above}: that order is proposed"
         parts = [f"the scale {look.scale}"] if look.scale != "as it is" else []
@@ -215,6 +221,9 @@ def described(
     silent = {look.name for look in drawn if not own.declares(look.name)}
     numbers = {look.name: rounded[look.name].in_formula(look.numbers) for look in drawn if look.name in rounded}
     proposed = {name: each for name, each in proposed_formulas(numbers, rounded).items() if name in silent}
+    groups = {look.name: (look.levels, look.codes) for look in drawn if look.is_category and look.name in silent}
+    parts = {name: each for name, each in numbers.items() if name not in proposed and not rounded[name].calendar}
+    proposed |= proposed_groups(groups if seen is None else {}, parts)
     below = {name for each in proposed.values() for name in each.divides_by if name in silent}
     looks, drawn = (
         [_kept_from_zero(look) if look.name in below else look for look in each] for each in (looks, drawn)

@@ -521,6 +521,7 @@ _REMARKS = {
     "scale": "proposed: positive and skewed; confirm from public knowledge",
     "low": "proposed: no such value can be negative; confirm from public knowledge",
     "above": "proposed: so it is in every row of this table; strike this line if that is chance",
+    "cut": 'proposed: its levels are these groups; strike it (kind = "category" instead) if that is chance',
     "derived": "proposed: it follows from the others within rounding; strike this line if that is chance",
     "once": "proposed: it changes in nobody; strike this line if it can change",
     "visits": "proposed: it has no value at the others",
@@ -615,7 +616,7 @@ def draft(
                 for key, each in _proposals(look if formula.on_grids else replace(look, heaps=None)).items()
                 if key in ("decimals", "step", "step_of")
             }
-            usual = {"derived": formula.formula, "label": label, **rounding}
+            usual = {"label": label, **formula.entries, **rounding}
             usual |= {} if formula.always else {"replaces": True}
             parts.append(_column(look.name, usual, _remarks(usual)))
         elif look.calendar is not None:

@@ -7,10 +7,12 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import permutations
+from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
 
+from allbutone.support.text import listed
 from allbutone.tables.column import DERIVED, Column, EventOf
 from allbutone.tables.formula import Formula, Node, names_in, quoted
 from allbutone.tables.heaps import Heaps
@@ -230,12 +232,31 @@ class Proposal:
     """A formula by which a column seems to be computed, and whether that holds in every row.
 
     on_grids: whether it holds only where values are rounded to several grids, as the column's own seem to be; else
-    it is its parts that are, and to round the result again would contradict them.
+    it is its parts that are, and to round the result again would contradict them. cut, levels: of groups, at which
+    values of the formula these begin.
     """
 
     formula: str
     always: bool
     on_grids: bool = False
+    cut: tuple[float, ...] = ()
+    levels: tuple[str, ...] = ()
+
+    @property
+    def entries(self) -> dict[str, Any]:
+        """What a table file says of it."""
+        if not self.cut:
+            return {"derived": self.formula}
+        return {"cut": {"of": self.formula, "at": list(self.cut)}, "levels": list(self.levels)}
+
+    @property
+    def in_words(self) -> str:
+        """The formula, or the groups, in a few words."""
+        return (
+            f"the group of {self.formula} from {listed([f'{at:g}' for at in self.cut])}"
+            if self.cut
+            else self.formula
+        )
 
     @property
     def divides_by(self) -> set[str]:
@@ -274,6 +295,63 @@ def proposed_formulas(columns: Mapping[str, Values], rounded: Mapping[str, Colum
                 parts |= {*column.formula.columns}
                 break
     return found
+
+
+FEWEST_IN_GROUP = 10
+MOST_GROUPS = 8
+
+
+def proposed_groups(
+    categories: Mapping[str, tuple[tuple[str, ...], Int[np.ndarray, " n"]]], columns: Mapping[str, Values]
+) -> dict[str, Proposal]:
+    """Find categories whose levels are what lies below and above some values of a column, in nearly all rows.
+
+    categories: the levels of each, and the number of the level that each row has.
+    """
+    found: dict[str, Proposal] = {}
+    for name, (levels, codes) in categories.items():
+        for of, values in columns.items():
+            if 2 <= len(levels) <= MOST_GROUPS and (group := _cut_points(levels, codes, values, of)):
+                found[name] = group
+                break
+    return found
+
+
+def _cut_points(levels: tuple[str, ...], codes: Int[np.ndarray, " n"], values: Values, of: str) -> Proposal | None:
+    """Return where groups of a column begin that are these levels; None where they are not."""
+    there = (codes >= 0) & np.isfinite(values)
+    codes, values = codes[there], values[there]
+    people = np.bincount(codes, minlength=len(levels))
+    if people.min() < FEWEST_IN_GROUP:
+        return None
+    order = np.argsort([np.median(values[codes == level]) for level in range(len(levels))])
+    rank, cut, off = np.argsort(order)[codes], list[float](), np.zeros(len(values), dtype=bool)
+    for place in range(1, len(levels)):
+        end, wrong = _border(values, rank >= place)
+        cut.append(end)
+        off |= wrong
+    if off.mean() > 1 - HOLDS or off.sum() > people.min() / 5 or np.any(np.diff(cut) <= 0):
+        return None
+    return Proposal(quoted(of), not off.any(), cut=tuple(cut), levels=tuple(levels[place] for place in order))
+
+
+def _border(values: Values, above: Bool[np.ndarray, " n"]) -> tuple[float, Bool[np.ndarray, " n"]]:
+    """Return from which plain number on most values are those above, and which are on the wrong side of it."""
+    ends, place = np.unique(values, return_inverse=True)
+    if len(ends) < 2:
+        return float(ends[0]), ~above
+    up, down = (np.bincount(place, weights=each, minlength=len(ends)) for each in (above, ~above))
+    wrong = np.cumsum(up) - up + np.cumsum(down[::-1])[::-1]  # if those above begin at this value
+    first = int(np.argmin(wrong[1:])) + 1
+    return _plainest(float(ends[first - 1]), float(ends[first])), (values >= ends[first]) != above
+
+
+def _plainest(low: float, high: float) -> float:
+    """Return the plainest number above one and not above another."""
+    for step in (1000.0, 500.0, 100.0, 50.0, 10.0, 5.0, 1.0, 0.5, 0.1, 0.05, 0.01, 0.001):
+        if (found := float(np.floor(high / step) * step)) > low:
+            return round(found, 6)
+    return high
 
 
 def _share_held(column: Column, columns: Mapping[str, Values], rounded: Mapping[str, Column]) -> float:

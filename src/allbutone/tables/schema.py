@@ -576,24 +576,6 @@ def refuse_visits(schema: Schema, what: str, cure: str) -> None:
         raise InputError(f"{what} does not take visits: people with several rows", cure, "give one row a person")
 
 
-def refuse_derived(schema: Schema, what: str, cure: str) -> None:
-    """Refuse visits, and columns that are computed from others or lie beside them, where they are not taken."""
-    refuse_visits(schema, what, cure)
-    if schema.derived:
-        names = ", ".join(repr(column.name) for column in schema.derived)
-        raise InputError(
-            f"{what} does not take columns that are computed from others: {names}",
-            cure,
-            'declare them kind = "left out", and compute them in the synthetic rows',
-        )
-    if ordered := [repr(column.name) for column in schema.columns if column.order is not None]:
-        raise InputError(
-            f"{what} does not take columns that lie above, below or between others: {', '.join(ordered)}",
-            cure,
-            "declare them without an order",
-        )
-
-
 def refuse_dates(schema: Schema, what: str, cure: str) -> None:
     """Refuse columns that are declared dates where they are not taken."""
     if names := ", ".join(map(repr, schema.dates)):
