@@ -358,7 +358,7 @@ def _model(query: QueryParams, context: RequestContext, step: Progress) -> Answe
 def _read_table_file(query: QueryParams, context: RequestContext, place: Path) -> Answer:
     """Fill the fields from a table file that was sent, and say what of it and of the table does not meet."""
     path = declared.sent_file(query, place, ".toml")
-    names, schema = source.table_of(query, context).thing.names, Schema.of(path)
+    names, schema = source.table_of(query, context).value.names, Schema.of(path)
     refuse_visits(schema, "the app", "use the command line, or Python")
     said = {column.name for column in (*schema.columns, *schema.derived)}
     absent, silent = sorted(said - set(names)), [name for name in names if name not in said]
