@@ -201,6 +201,31 @@ def test_all_that_is_wrong_with_rows_is_said_at_once(tmp_path):
         assert part in told, part
 
 
+def test_what_is_wrong_with_rows_values_and_formulas_is_one_list():
+    """Two rows for one visit, nobody's visit, a date that does not exist, a division by zero, an unknown name."""
+    long = long_table(20).sort_values(["id", "month"]).reset_index(drop=True)
+    long = pd.concat([long, long.iloc[[4]]], ignore_index=True)
+    long.loc[10, "id"] = None
+    long["seen"] = "2020-03-01"
+    long.loc[7, "seen"] = "2020-02-30"
+    long.loc[8, "weight"] = 0.0
+    long["dose"] = long["ratio"] = 1.0
+    more = {
+        "seen": {"kind": "date"},
+        "ratio": {"derived": "crp / weight", "replaces": True},
+        "dose": {"derived": "2 * wieght"},
+    }
+    with pytest.raises(InputError) as caught:
+        abo.Synthesizer().fit(long, schema={**LONG, "columns": LONG["columns"] | more})
+    told = caught.value.problem
+    for part in (
+        "two rows for one visit in 2 rows (5, 61)", "'id' is missing in 1 row (11)", "row 8: '2020-02-30'",
+        "'ratio' cannot be computed in 1 row (9)", "'dose' is computed from 'wieght'", "is 'weight' meant?",
+    ):  # fmt: skip
+        assert part in told, part
+    assert any("correct its formula" in str(cure) for cure in caught.value.cures)
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [

@@ -12,10 +12,11 @@ from jaxtyping import Bool, Float, Int
 
 from allbutone.support.errors import InputError
 from allbutone.support.text import counted, listed
-from allbutone.tables.admission import FEW, several_rows
+from allbutone.tables.admission import FEW, Problem, problems_of, several_rows
 from allbutone.tables.categories import arrow_of
 from allbutone.tables.column import level_name
-from allbutone.tables.derived import rows_in_words
+from allbutone.tables.derived import derived_problems, order_problems, rows_in_words
+from allbutone.tables.look import look_at_column
 from allbutone.tables.names import chosen_frame, frame_at, names_of, split_names
 from allbutone.tables.schema import Schema
 from allbutone.tables.visits import SIGN, Course, Visits, times_from
@@ -59,15 +60,36 @@ def widen(table: Any, declared: Schema, columns: Any = None, drop: Any = None) -
     rows = _Rows.of(frame, visits)
     faults = [*rows.faults(), *_faults_of_columns(frame, rows, kept, declared, unchanging=columns is None)]
     if faults:
+        besides = _problems_of_values(frame, kept, declared)
+        faults += [f"{problem.column!r} {problem.words}" for problem in besides]
         lines = "".join(f"\n  {fault}" for fault in faults)
+        cures = dict.fromkeys(
+            cure if isinstance(cure, str) else cure.words for each in besides for cure in each.cures
+        )
         raise InputError(
             f"people's rows cannot be brought into one record each, for {counted(len(faults), 'reason')}:{lines}",
             "correct the table, or what is declared of its visits",
+            *cures,
         )
     wide = _table(frame, rows, wanted, declared)
     return PeoplesRows(
         wide, None if columns is None else wanted, rows.people, frame.implementation, (rows.in_words,)
     )
+
+
+def _problems_of_values(frame: nw.DataFrame[Any], kept: Collection[str], declared: Schema) -> list[Problem]:
+    """Say what is wrong with values, formulas and orders within rows, beside what is wrong with the rows."""
+    visits = declared.visits
+    derived = [
+        column
+        for column in declared.derived
+        if column.name in kept
+        and all(visits is None or visits.parts(name)[1] is None for name in column.formula.columns)
+    ]
+    drawn = [name for name in kept if name not in declared.derived_names]
+    looks = [look_at_column(frame[name], declared.column(name), trusted=True, categories=True) for name in drawn]
+    said = problems_of([look for look in looks if declared.declares(look.name)])
+    return [*said, *derived_problems(frame, looks, derived, declared), *order_problems(looks, declared)]
 
 
 def require_person_and_visit(names: Sequence[str], visits: Visits) -> None:
