@@ -323,7 +323,12 @@ def _columns(mending: Mending, context: RequestContext) -> dict[str, str]:
     except InputError:  # of the table or the prior as a whole, which the list of what stands in the way says
         pass
     fields: dict[str, Any] = {"kind": declared.KIND, "keep": declared.KEEP, "levels": declared.LEVELS}
-    fields |= {"measured": declared.OF_A_MEASUREMENT, "lacks": declared.MAY_LACK, "words": declared.WORDS, "more": declared.MORE}
+    fields |= {
+        "measured": declared.OF_A_MEASUREMENT,
+        "lacks": declared.MAY_LACK,
+        "words": declared.WORDS,
+        "more": declared.MORE,
+    }
     parts = {"columns": piece("mend_columns.html", columns=said.columns, **fields)}
     for place, (column, look) in enumerate(zip(said.columns, said.looks, strict=True), start=1):
         more = declared.declared_in_words(column, mending.asked["codes"])
