@@ -71,8 +71,12 @@ def test_errors_are_broken_between_words_in_a_terminal_alone(allbutone, table, m
     assert err.split() == whole.split()
 
 
-def test_columns_give_way_between_words_alone():
+def test_columns_give_way_between_words_and_then_within_long_ones():
     table = [["row", "1"], ["a word", "some words here"], ["x", "unbreakable"]]
     assert fitted_widths(table, 100) == [3, 15, 11]
     assert fitted_widths(table, 20) == [3, 6, 11]
     assert fitted_widths(table, 5) == [3, 5, 11]
+    names = [["name", "a_very_long_name_of_a_measurement_at_baseline"], ["note", "some words here"]]
+    assert fitted_widths(names, 60) == [45, 15]
+    assert fitted_widths(names, 40) == [35, 5]
+    assert fitted_widths(names, 10) == [16, 5]

@@ -80,16 +80,21 @@ def joined(words: Sequence[str], last: str = "and") -> str:
     return f"{', '.join(words[:-1])} {last} {words[-1]}" if len(words) > 1 else "".join(words)
 
 
-def fitted_widths(columns: Sequence[Sequence[str]], width: int) -> list[int]:
-    """Return how wide the columns of a table of texts are to be, so that it fits as far as no word is broken.
+USUAL_NAME = 16  # characters of a word that a table need not break
 
-    The widest column that can be broken gives way first.
+
+def fitted_widths(columns: Sequence[Sequence[str]], width: int) -> list[int]:
+    """Return how wide the columns of a table of texts are to be, so that it fits.
+
+    The widest column that can be broken between words gives way first; where that is not enough, words that are
+    longer than a usual name are broken, too.
     """
     widths = [max(1, *map(len, cells)) for cells in columns]
     least = [max(len(word) for cell in (*cells, "-") for word in cell.split(" ")) for cells in columns]
-    while sum(widths) > width and widths != least:
-        _, widest = max((size, place) for place, size in enumerate(widths) if size > least[place])
-        widths[widest] -= 1
+    for floor in (least, [min(USUAL_NAME, size) for size in least]):
+        while sum(widths) > width and any(size > low for size, low in zip(widths, floor, strict=True)):
+            _, widest = max((size, place) for place, size in enumerate(widths) if size > floor[place])
+            widths[widest] -= 1
     return widths
 
 

@@ -270,7 +270,8 @@ function stay(again = false) {
   socket.addEventListener("close", () => setTimeout(() => stay(true), 2000));
 }
 
-// One help is open at a time, beside its word; Escape, a click elsewhere and scrolling close it.
+// One help is open at a time, beside its word, wherever that moves; Escape and a click elsewhere close it, and scrolling
+// its word out of sight.
 const close = but => document.querySelectorAll(".help[open]").forEach(help => { help.open = help === but; });
 function beside(help) {
   const word = help.querySelector("summary").getBoundingClientRect(), words = help.querySelector("p");
@@ -291,7 +292,15 @@ document.addEventListener("keydown", event => {
   open.querySelector("summary").focus();
 });
 document.addEventListener("click", event => { if (!event.target.closest(".help")) close(null); });
-addEventListener("scroll", () => close(null), { passive: true });
+// also of what scrolls within the page, and where an answer that comes moves the word
+for (const moves of ["scroll", "resize"]) addEventListener(moves, stayBeside, { capture: true, passive: true });
+new ResizeObserver(stayBeside).observe(document.body);
+function stayBeside() {
+  const help = document.querySelector(".help[open]");
+  if (!help) return;
+  const word = help.querySelector("summary").getBoundingClientRect();
+  if (word.bottom < 0 || word.top > document.documentElement.clientHeight) close(null); else beside(help);
+}
 
 // A button that sets fields, as the server has declared them.
 document.addEventListener("click", event => {
