@@ -310,12 +310,13 @@ def epsilon(case):
             assert np.all(found[f"probability_{name}"] <= found[f"bound_{name}"] + 1e-9)
         return
     how = {"gaps": {"missing": "keep", "rng": 1}}.get(case.kind, HOW.get(case.kind, {}))
-    one, two = (nw.from_native(abo.privacy(case.table, draws=draws, **how)).to_pandas() for draws in (1, 2))
+    table = case.table if case.is_exact else case.frame[: PEOPLE // 3]  # averages over gaps take long
+    one, two = (nw.from_native(abo.privacy(table, draws=draws, **how)).to_pandas() for draws in (1, 2))
     if case.kind == "engine":
         memory = abo.privacy(case.frame, draws=1)
         np.testing.assert_allclose(one["epsilon"], memory["epsilon"], rtol=1e-9)
     known = one["epsilon"].notna().to_numpy()
-    assert known.sum() >= PEOPLE - 1  # all but who lacks a category
+    assert known.sum() >= len(one) - 1  # all but who lacks a category
     assert np.all((two["epsilon"] >= one["epsilon"])[known])
     alike = case.frame["sex"].to_numpy() if "sex" in case.frame else np.zeros(PEOPLE)
     for group in set(alike[known]) if case.is_exact else ():  # in one cell leverage alone decides
