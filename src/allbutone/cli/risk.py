@@ -244,7 +244,7 @@ def _luck(asked: Attack, records: Records, release: Released) -> Luck | None:
     prior = reading.prior_of(asked.model, records) or release.prior
     rows = max((len(each.values) for each in release.datasets), default=None)
     with terminal.late_progress("Comparing with the budget", None) as watch:
-        how: dict[str, Any] = {"probability": options.rule, "adversary": adversary, "rng": 0, "watch": watch}
+        how: dict[str, Any] = {"probability": options.rule, "adversary": adversary, "watch": watch}
         plan = planned(records, prior, rows=rows, release=release, **how)
     return plan.luck
 

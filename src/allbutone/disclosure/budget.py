@@ -18,6 +18,7 @@ from allbutone.disclosure.class_releases import (
 from allbutone.disclosure.epsilon import ALARMS, BestTest, PrivacyLoss
 from allbutone.disclosure.exposure_law import ExposureLaw
 from allbutone.disclosure.lineup import Lineup, likeliest
+from allbutone.disclosure.measures import SAME_START
 from allbutone.disclosure.rule import MEMBERSHIP, Rule
 from allbutone.disclosure.simulated_budget import (
     RELEASES,
@@ -502,8 +503,9 @@ def budget(
     fewer may follow if it happens to tell more than as much mostly does. `adversary`: against whom.
     `alternatives`: also say what would allow more. Of a table that stays in its engine the `most` records that
     stand out most are fetched, which the column `key` names. `watch` is called with the number of releases
-    simulated. prior, model, classes, cells, cell_weight, keep and missing are those of `Synthesizer`;
-    how the table is read is said as to `Records.of`.
+    simulated. `rng`: of the simulations; left out, that of every front end, so that all say the same. prior,
+    model, classes, cells, cell_weight, keep and missing are those of `Synthesizer`; how the table is read is said
+    as to `Records.of`.
 
     >>> import allbutone as abo
     >>> plan = abo.budget(abo.demo_cohort(), {"centre": 0, "spread": 1}, rows=503, rng=1)
@@ -512,7 +514,7 @@ def budget(
     """
     rule = Rule.of(probability)
     rows = None if rows is None else count_of("rows", rows)
-    seed = int(np.random.default_rng(rng).integers(2**63))
+    seed = seed_of(rng)
     how = {"cells": cells, "cell_weight": cell_weight, "keep": keep, "missing": missing}
     how |= {"model": model, "classes": classes}
     if is_lazy(table):
@@ -529,6 +531,11 @@ def budget(
     records = Records.of(table, **reading | how_to_read)
     case = Case.of(records, _mechanism(records, prior, how), rows, rule, seed, adversary)
     return plan(case, release, alternatives=alternatives, watch=watch)
+
+
+def seed_of(rng: np.random.Generator | int | None = None) -> int:
+    """Return the seed of a budget's simulations: without `rng` that of every front end."""
+    return int(np.random.default_rng(SAME_START if rng is None else rng).integers(2**63))
 
 
 def plan(

@@ -31,6 +31,7 @@ BEFORE, POINTS_BEFORE = 1 << 20, 1 << 13  # a turn of points that nothing else h
 HALF = 0.5  # of the way from the others' centre to a record: nearer than that, it counts as exposed
 AT_A_TIME = 32  # records whose points are held to look at functions of them
 ALWAYS_THE_SAME = Points()
+SAME_START = 0  # where random points start: they are no secret, and the same ones give the same answer twice
 
 
 @dataclass(frozen=True)

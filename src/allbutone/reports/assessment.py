@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from allbutone.disclosure.budget import EXPECTED_RELEASES, EXPECTED_WITH_CLASSES, Budget, budget, plan
+from allbutone.disclosure.budget import EXPECTED_RELEASES, EXPECTED_WITH_CLASSES, Budget, budget, plan, seed_of
 from allbutone.disclosure.budget_case import Case
 from allbutone.disclosure.epsilon import epsilons_of
+from allbutone.disclosure.measures import SAME_START
 from allbutone.disclosure.risk import require_same_table, risk_columns, with_prior
 from allbutone.disclosure.rule import Rule, discloses_anybody
 from allbutone.disclosure.selection import Selection, selection_of
@@ -51,7 +52,6 @@ Step = Callable[[str, int | None], AbstractContextManager[Watch]]
 SIMULATING = "Simulating releases for the budget"  # a step that can be cut short, with what is there
 PAPER_COUNTS = (1, 2, 3, 5, 10, 100, 1000)
 MOST_TRIED = 50_000  # values of a table up to which it is tried what classes would mend
-POINTS = 0  # where random points start: they are no secret, and the same ones give the same answer twice
 
 MEND_MODEL = (
     "First declare the scale that is proposed for {} under “Model” below: who stands out in a skewed column may "
@@ -213,7 +213,9 @@ def assess(
 
     def attacked(what: str, of: Released, mass: bool) -> dict[str, np.ndarray]:
         with step(what, len(records.values)) as watch:
-            return risk_columns(records, of, rule=rule, mass=mass, rng=np.random.default_rng(POINTS), watch=watch)
+            return risk_columns(
+                records, of, rule=rule, mass=mass, rng=np.random.default_rng(SAME_START), watch=watch
+            )
 
     by_count = {
         count: attacked(f"Attacking records after {counted(count, release.noun)}", release.first(count), False)
@@ -274,9 +276,7 @@ def _budget(
     how |= {"model": mechanism.model, "classes": mechanism.classes} if mechanism.has_classes else {}
     how |= {"rows": None if release.parameters is not None else max(release.rows), "probability": rule}
     with step(SIMULATING, EXPECTED_WITH_CLASSES if mechanism.has_classes else EXPECTED_RELEASES) as watch:
-        planned = budget(
-            records, mechanism.normal, release=everything, rng=POINTS, watch=watch, alternatives=True, **how
-        )
+        planned = budget(records, mechanism.normal, release=everything, watch=watch, alternatives=True, **how)
     cut_short = planned.simulated is not None and planned.simulated.cut_short
     used_up = planned.before > release.count and not planned.case.is_plain  # what is left of anything
     if cut_short or used_up or not (failed or planned.luck):
@@ -325,13 +325,17 @@ def assess_in_engine(
     with step("Finding who stands out", None):
         standing = standing_out(records, prior, most=most, key=key)
     with step("Attacking records", len(standing.records.values)) as watch:
-        how: dict[str, Any] = {"rule": rule, "rng": np.random.default_rng(POINTS), "elsewhere": standing.elsewhere}
+        how: dict[str, Any] = {
+            "rule": rule,
+            "rng": np.random.default_rng(SAME_START),
+            "elsewhere": standing.elsewhere,
+        }
         risk = standing.keyed(risk_columns(standing.records, release, watch=watch, **how))
     rows = None if release.parameters is not None else max(release.rows)
     with step("Planning the budget", None) as watch:
         mechanism = Mechanism.of_measurements(records.schema.for_columns(records.columns), prior)
         elsewhere = standing.elsewhere if standing.others else None
-        case = Case.of(standing.records, mechanism, rows, rule, POINTS, elsewhere=elsewhere)
+        case = Case.of(standing.records, mechanism, rows, rule, seed_of(), elsewhere=elsewhere)
         planned = plan(case, release, standing=standing, watch=watch)
     with step("Counting values", None):
         table = CountedTable.of(records)

@@ -9,7 +9,7 @@ import narwhals as nw
 import numpy as np
 
 from allbutone.adversary.who import USUAL, Adversary
-from allbutone.disclosure.measures import RADIUS
+from allbutone.disclosure.measures import RADIUS, SAME_START
 from allbutone.disclosure.rule import Rule, ToldValues
 from allbutone.disclosure.table_risk import risk_of_table
 from allbutone.releases.folder import AnyRelease
@@ -141,8 +141,8 @@ def risk(
     `probability_…` of the true value within `tolerance_…` (natural units) beside `baseline_…`, without the
     release, its standard error, and the error of the guess; `rest_known_…` are the same where all other values of
     the person are known. The release may be its folder; several releases of the
-    table, in a list, are attacked together. How the table is read is said as to `Records.of` (complete_cases,
-    missing_codes, …).
+    table, in a list, are attacked together. `rng`: of the integrals; left out, that of every front end. How the
+    table is read is said as to `Records.of` (complete_cases, missing_codes, …).
 
     Who attacks is described by `adversary`: usually somebody who has every record but one. Records that they lack
     besides are inferred together with the target by sampling, and standard errors come as columns.
@@ -164,6 +164,7 @@ def risk(
     503
     """
     rule = Rule.of(probability, membership, membership_odds)
+    rng = np.random.default_rng(SAME_START) if rng is None else rng
     asked: dict[str, Any] = {"rule": rule, "radius": radius, "mass": mass, "rng": rng, "device": device}
     found = risk_of_table(table, release, adversary, asked, **how_to_read)
     only = None if adversary.known is None else adversary.known_columns

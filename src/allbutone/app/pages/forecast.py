@@ -222,7 +222,6 @@ def budget_of(
                 "rows": rows,
                 "probability": rule,
                 "release": released,
-                "rng": 0,
                 "watch": watch,
             }
             return budget(chosen.records, alternatives=True, **asked, **chosen.how)
