@@ -15,6 +15,7 @@ from allbutone.disclosure.rule import Rule, near_truth
 from allbutone.disclosure.simulated_budget import Simulated, Tried
 from allbutone.disclosure.simulation import simulate
 from allbutone.disclosure.table_releases import _People
+from allbutone.figures.budget import budget_figure
 from allbutone.model.location import SEPARATE
 from allbutone.releases.mechanism import Mechanism
 from allbutone.releases.several import together
@@ -191,3 +192,18 @@ def test_the_verdict_is_a_sentence_whatever_the_count(rng, count, words):
     later = replace(found, in_all=count + 3, before=3)
     assert later.confident_count == count
     assert f"{count + 3:,} in all, and 3 are out" in later.sentence
+
+
+@pytest.mark.usefixtures("few_trials")
+def test_anybody_is_at_least_as_likely_as_each_person_and_as_simulations_show(rng):
+    plan = abo.budget(rng.normal(size=(20, 2)), abo.NIW.default(2), rows=30)
+    each = np.zeros(len(plan.case.watched), dtype=int)
+    each[0] = 180  # simulated releases disclose somebody more often than the closed form says
+    plan = replace(plan, simulated=Simulated(1, {1: Tried(1, 200, 190, each)}))
+    person, anybody, _ = budget_figure(plan).data
+    np.testing.assert_allclose(anybody.y, [plan.anybody(int(count)) for count in anybody.x])
+    assert np.all(anybody.y >= person.y)
+    assert np.all(np.diff(anybody.y) >= 0)
+    assert anybody.y[0] >= 190 / 200 > plan.case.anybody(1)
+    assert plan.anybody(0) == 0
+    assert plan.anybody(10_000) == 1

@@ -308,6 +308,18 @@ class Budget(ShowsItself):
                 found[self.case.watched] = np.maximum(found[self.case.watched], often)
         return found
 
+    def anybody(self, count: int) -> float:
+        """Return the chance that `count` datasets in all disclose anybody, by the closed form where there is one.
+
+        It is at least each person's own, and at least how often simulated releases of so many, or of fewer, did.
+        """
+        if not count:
+            return 0.0
+        law = self.case.anybody(count) if self.case.has_law else 0.0
+        tried = self.simulated.tried.values() if self.simulated else ()
+        seen = [one.share for one in tried if one.count <= count]
+        return max(law, float(np.max(self.chances(count, 1.0), initial=0.0)), *seen)
+
     @property
     def closed_form_holds(self) -> bool:
         """Whether simulated releases allow as much as the closed form: then it speaks of other choices, too."""

@@ -35,10 +35,8 @@ def budget_figure(budget: Budget) -> go.Figure:
     counts = _counts(budget)
     place, noun = budget.case.records.place_of(budget.limiting_row), budget.noun.removeprefix("parameter ")
     limiting = np.array([budget.chances(int(count), 1.0)[place] for count in counts])
-    curves, anybody = [(budget.limiting_record, GREY, 2, limiting)], np.zeros(len(counts))
-    if budget.case.has_law:
-        anybody = np.array([budget.case.anybody(int(count)) for count in counts])
-        curves.append(("a value of anybody, closed form", BLUE, 3, anybody))
+    anybody = np.array([budget.anybody(int(count)) for count in counts])
+    curves = [(budget.limiting_record, GREY, 2, limiting), ("anybody", BLUE, 3, anybody)]
     figure = go.Figure()
     for name, colour, width, values in curves:
         hover = f"%{{x:,.0f}} {noun}s<br>{name} is disclosed: %{{y:.1%}}<extra></extra>"

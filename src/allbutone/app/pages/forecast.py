@@ -271,8 +271,8 @@ class Forecast:
 
     @property
     def anybody(self) -> float:
-        """The chance that a value of anybody is disclosed: at most the sum of all."""
-        return min(1.0, float(np.sum(self.chances)))
+        """The chance that anybody is disclosed: that of the budget's figure."""
+        return self.plan.anybody(self.in_all)
 
     @property
     def at_stake(self) -> list[dict[str, Any]]:
