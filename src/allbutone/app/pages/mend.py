@@ -270,7 +270,7 @@ def _drafted(held: Any) -> Schema | None:
             return None
         return None if found.seen else Schema.of_entries(parse(found.text, "TOML", "the draft"), "the draft")
 
-    return held.get_or_compute("drafted", look)
+    return held.get_or_compute(("drafted",), look)
 
 
 def proposals(table: declared.Uploaded, looks: Sequence[Look]) -> Fields:
