@@ -152,8 +152,8 @@ looked for, and none is on PyPI (`dpcopula`, `dp-copula`). What is said to be "n
 Two things are not alike, and both change the order.
 
 **Rows.** A dataset of allbutone is n rows drawn at random from one draw of its posterior, so that its shares and
-means err as samples do (a share by 0.02 among 500 people), besides the noise; MST and AIM turn counts into rows
-without that. But once noise is paid for, rows are free, of every tool, and who wants a share asks for many. So
+means err as two samples do (a half by 0.03 among 500 people), besides the noise; MST and AIM turn counts into
+rows without that. But once noise is paid for, rows are free, of every tool; who wants a share asks for many. So
 the first table has what all free rows tell: {pooled} datasets of allbutone pooled, and {more} times as many rows
 as the table has of the others, from one fit each. The second has one dataset of n rows.
 
