@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 from scipy.special import stdtr
 
-from allbutone.disclosure.rule import HALFWAY, QUARTER, USUAL, Rule
+from allbutone.disclosure.rule import HALFWAY, USUAL, USUAL_TOLERANCE, Rule
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 
@@ -62,7 +62,7 @@ class Setting:
         """How near a guess must come to each value: as the rule has it, of a table that the value is in."""
         n = self.people
         spread = np.sqrt((n - 2 + (n - 1) / n * self.axis**2) / (n - 1))
-        return np.maximum(QUARTER * spread, HALFWAY * np.abs(self.axis))
+        return np.maximum(USUAL_TOLERANCE * spread, HALFWAY * np.abs(self.axis))
 
     def people_at_random(self, rng: np.random.Generator, count: int) -> Float[np.ndarray, "count p"]:
         """Draw what the person's values may be, given everybody else's."""
