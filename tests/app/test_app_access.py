@@ -1,6 +1,7 @@
 """No step breaks a rule of accessibility that axe-core knows, by day on a desk and by night on a telephone."""
 
 import pytest
+from playwright.sync_api import expect
 from test_app_draw import LONG, drawn_anyway, uploaded
 from test_app_mend import messy
 
@@ -33,8 +34,7 @@ def test_help_stands_beside_its_word_and_one_at_a_time(tab, served, table):
         word = tab.get_by_label(f"Help: {name}", exact=True)
         word.click()  # which may scroll the page a moment later
         shown = tab.locator(".help[open] p")
-        shown.wait_for()
-        assert shown.count() == 1
+        expect(shown).to_have_count(1)  # the other one closes a moment later
         for down in (0, 30):  # help goes where its word goes
             tab.mouse.wheel(0, down)
             tab.wait_for_timeout(200)

@@ -45,7 +45,7 @@ def pushed(node: Node, columns: Mapping[str, Any]) -> Value:
         return _OF_ONE[node.what](parts[0])
     if node.what in COMPARISONS:
         one, other = parts
-        told = nw.when(COMPARISONS_THERE[node.what](one, other)).then(1.0).otherwise(0.0)
+        told = nw.when(COMPARISONS_THERE[node.what](one, other)).then(1).otherwise(0)  # PostgreSQL: 0.0 is a decimal
         return nw.when(_there(one, other)).then(told)
     if node.what in ("min", "max"):
         found = parts[0]
@@ -132,9 +132,9 @@ def derived_there(schema: Schema, columns: Mapping[str, Any], *, exact: bool = F
 
 def _group(cut: Sequence[float], number: Any) -> Any:
     """Return the number of the group that a value is in."""
-    place: Any = nw.lit(0.0)
+    place: Any = nw.lit(0)  # whole, as above
     for start in cut:
-        place = place + nw.when(number >= start).then(1.0).otherwise(0.0)
+        place = place + nw.when(number >= start).then(1).otherwise(0)
     return nw.when(~number.is_null()).then(place)
 
 
