@@ -13,6 +13,7 @@ from allbutone.support.errors import InputError
 from allbutone.tables.column import column_from
 from allbutone.tables.described import described
 from allbutone.tables.heaps import last_digits
+from allbutone.tables.look import as_toml
 from allbutone.tables.proposals import proposed_formulas, proposed_heaps
 from allbutone.tables.schema import Schema
 
@@ -143,6 +144,13 @@ def test_drafted_shares_are_marked_as_those_of_the_table(rng, tmp_path):
     lines = [line for line in drafted if line.startswith("decimals = {")]
     assert lines
     assert all("shares of this table" in line for line in lines)
+
+
+@pytest.mark.parametrize("grid", ['{ "0.5" = 0.55, 2 = 0.45 }', "{ 0.5 = 0.55, 2 = 0.45 }"])
+def test_a_step_with_a_point_is_one_with_and_without_quotes(grid):
+    step = tomllib.loads(f"step = {grid}")["step"]
+    assert column_from("age", {"step": step}).heaps.grids == ((0.5, 0.55), (2.0, 0.45))
+    assert tomllib.loads(f"step = {as_toml({'0.5': 0.55, '2': 0.45})}")["step"] == {"0.5": 0.55, "2": 0.45}
 
 
 def test_what_others_determine_is_proposed_and_nothing_else(rng):

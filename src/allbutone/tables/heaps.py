@@ -1,6 +1,6 @@
 """Values recorded on several grids: whole numbers mostly, two decimals now and then, multiples of five."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import isclose, isfinite
 from typing import Any
@@ -133,9 +133,7 @@ def heaps_from(given: Mapping[str, Any]) -> tuple[int | None, Heaps | None]:
         shares = {decimals_from(_whole(each)): share for each, share in decimals.items()}
         grids = _grids({10.0 ** -(each or 0): share for each, share in shares.items()})
         return max(each or 0 for each in shares), Heaps(grids)
-    grids = _grids(
-        {_step(each): share for each, share in step.items()} if isinstance(step, Mapping) else {step: 1}
-    )
+    grids = _grids(dict(_steps(step)) if isinstance(step, Mapping) else {step: 1})
     if of is None and decimals is not None:
         raise InputError("step says how many decimals there are", "leave decimals out")
     digits = decimals_from(decimals) if of is not None else max(_digits(each) for each, _ in grids)
@@ -176,7 +174,16 @@ def is_finite(number: Any) -> bool:
         return False
 
 
-def _step(text: Any) -> float:
+def _steps(given: Mapping[Any, Any], before: str = "") -> Iterator[tuple[float, Any]]:
+    """Return steps and their shares; TOML reads 0.5 = 0.6, without quotes, as a table 0 in which 5 is 0.6."""
+    for text, share in given.items():
+        if isinstance(share, Mapping):
+            yield from _steps(share, f"{before}{text}.")
+        else:
+            yield _step(f"{before}{text}"), share
+
+
+def _step(text: str) -> float:
     try:
         step = float(text)
     except (ValueError, OverflowError):

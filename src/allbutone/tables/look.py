@@ -1,6 +1,7 @@
 """One look at a table: what each column is, whether it can be modelled, and the table file that would say so."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -675,7 +676,8 @@ def _column(name: str, entries: Mapping[str, Any], remarks: Mapping[str, str] | 
 def as_toml(value: Any) -> str:
     """Write a value as a table file has it; texts, numbers and lists of JSON are those of TOML, too."""
     if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{key} = {as_toml(each)}" for key, each in value.items()) + " }"
+        keys = {key: key if re.fullmatch(r"[\w-]+", key, re.ASCII) else as_toml(key) for key in value}
+        return "{ " + ", ".join(f"{keys[key]} = {as_toml(each)}" for key, each in value.items()) + " }"
     return json.dumps(value, ensure_ascii=False)
 
 

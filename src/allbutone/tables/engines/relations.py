@@ -45,7 +45,7 @@ def pushed(node: Node, columns: Mapping[str, Any]) -> Value:
         return _OF_ONE[node.what](parts[0])
     if node.what in COMPARISONS:
         one, other = parts
-        told = nw.when(COMPARISONS_THERE[node.what](one, other)).then(1).otherwise(0)  # PostgreSQL: 0.0 is a decimal
+        told = nw.when(COMPARISONS_THERE[node.what](one, other)).then(1).otherwise(0)  # PostgreSQL: 0.0 is decimal
         return nw.when(_there(one, other)).then(told)
     if node.what in ("min", "max"):
         found = parts[0]
