@@ -57,11 +57,13 @@ def serving(**settings):
     """Serve the app on a free port of this computer, as `allbutone app` does."""
     import uvicorn
 
+    from allbutone.app import page
     from allbutone.app.page import Settings
     from allbutone.app.server import create_app
     from allbutone.support.parallel import one_thread
 
-    with socket.create_server(("127.0.0.1", 0), backlog=128) as listener:
+    with socket.create_server(("127.0.0.1", 0), backlog=128) as listener, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(page, "GRACE", 600.0)  # a test without an open page may be slow
         host = f"127.0.0.1:{listener.getsockname()[1]}"
         app = create_app(Settings(**settings), [host])
         server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False, ws_max_size=1024))
