@@ -3,6 +3,7 @@
 import re
 import shlex
 
+import numpy as np
 import pytest
 
 
@@ -170,3 +171,16 @@ def test_figures_are_written_as_pictures_where_that_is_asked(allbutone, released
     assert len(pictures) == len(drawn) > 1
     assert all(_is_private(tmp_path / name) for name in pictures)
     assert all(figure.layout.title.text for figure in drawn.values()), "a picture says its message itself"
+
+
+def test_where_only_smaller_datasets_may_be_released_these_are_proposed(allbutone, monkeypatch):
+    from allbutone.disclosure import simulated_budget
+
+    monkeypatch.setattr(simulated_budget, "RELEASES", 20)
+    values = np.random.default_rng(3).standard_normal((60, 2)).round(3)
+    values[16] = 5.0, -3.0
+    np.savetxt("far.csv", values, "%.3f", ",", header="a,b", comments="")
+    out = allbutone("budget", "far.csv")[1]
+    allowed, rows = re.search(r"smaller datasets may be released: (\d+) of (\d+) rows", out).groups()
+    assert re.search(rf"^ datasets of {rows} rows +{allowed} $", out, re.MULTILINE)
+    assert out.rstrip().endswith(f"--rows {rows}")

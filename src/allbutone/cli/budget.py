@@ -185,6 +185,11 @@ def _show_next(
         terminal.propose(context, words, "ledger", "show", table)
     elif size is None or size == 1 or keeps:
         terminal.show_next("see what leaving columns out would allow:", ["budget", "--help"])
+    elif not plan.before and (smaller := [each for each in plan.alternatives if each.rows and each.datasets]):
+        most = max(smaller, key=lambda each: each.rows or 0)
+        options |= {"rows": most.rows, "datasets": most.datasets}
+        words = f"smaller datasets may be released: {most.datasets} of {most.rows} rows"
+        terminal.propose(context, f"{words}:", "synthesize", table, **options)
     else:
         fewer = {"rows": max(1, size // 10), "out": out}
         terminal.propose(context, "see what smaller datasets would allow:", "budget", table, **fewer)
