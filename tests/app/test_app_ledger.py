@@ -108,17 +108,38 @@ def test_what_is_allowed_out_and_left_is_said_alike_everywhere(used, allbutone):
         assert plan.before == 3
 
 
-def test_the_page_to_sign_names_the_entry_once_it_is_taken_home(used):
+ANSWERS = ("Who", "How sure", "How much more", "Not computed")  # of a page to sign; what to do is worded for each
+
+
+def answered(page):
+    """Return the verdict of a page to sign, and its answers and facts by their question."""
+    verdict = re.search(r'<p class="verdict">(.*?)</p>', page, re.DOTALL)[1]
+    told = {"verdict": verdict} | dict(re.findall(r"<dt>([^<]*)</dt>\s*<dd>(.*?)</dd>", page, re.DOTALL))
+    return {name: told[name] for name in ("verdict", *ANSWERS, "Ledger", "Limits") if name in told}
+
+
+def test_the_page_to_sign_names_the_entry_once_it_is_taken_home(used, allbutone):
+    """And says what the command's says: verdict, most exposed, membership, how much is left, and attempts."""
     path, browser = used
     with browser.stay():
+        drawn(browser, path.read_bytes(), "people.csv")  # an attempt
         state, page = drawn(browser, path.read_bytes(), "people.csv")
         assert "not recorded in people.csv.ledger.toml" in page
-        browser.ask(f"/decide/release.zip?{state}")
+        content = browser.ask(f"/decide/release.zip?{state}")[2]
         digest = abo.Ledger.of(path).releases[-1].files
-        for name in ("after", "page.html", "report.html"):
-            signed = browser.ask(f"/decide/{name}?{state}")[2].decode()
-            assert "entry 2 of people.csv.ledger.toml" in signed
-            assert digest in signed
+        signed = {name: browser.ask(f"/decide/{name}?{state}")[2].decode() for name in ("after", "page.html")}
+        signed["report.html"] = browser.ask(f"/decide/report.html?{state}")[2].decode()
+        for text in signed.values():
+            assert "entry 3 of people.csv.ledger.toml" in text
+            assert digest in text
+    zipfile.ZipFile(io.BytesIO(content)).extractall(path.parent / "release")
+    assert allbutone("report", path.name, "release", "--page", "--out", "page.html")[0] == 0
+    said = answered((path.parent / "page.html").read_text(encoding="utf-8"))
+    assert {"verdict", "Who", "How sure", "How much more"} <= set(said)
+    assert "(membership)" in said["Who"]
+    assert "Drawn before it, judged and not given out: release 2 of the ledger" in said["How much more"]
+    for text in signed.values():
+        assert answered(text) == said
 
 
 def test_draws_are_counted_without_a_ledger_too(used):

@@ -82,12 +82,12 @@ def test_a_draw_that_happens_to_disclose_nothing_is_no_tick():
 
 def test_that_a_record_is_in_the_table_is_disclosed_as_a_value_is(tab, address):
     said = piece_of(False, 3.0, 0.0)  # e³ to 1
-    assert "✘ By the rule this trial release discloses that it is in the table." in said
+    assert "✘ By the rule this trial release discloses that this record is in the table." in said
     assert "becomes <b>95.3\u00a0%</b> sure that it is in the table" in said
     assert "discloses 1 value of this record (age) and that it is in the table." in piece_of(True, 3.0, 0.0)
     mark, headline, _ = verdict_on(tab, address, "count=10")
     assert mark == "✘"
-    assert headline.endswith("that it is in the table.")
+    assert headline.endswith(" is in the table.")
 
 
 def test_a_draw_of_what_mostly_discloses_nothing_is_a_tick_of_this_draw():

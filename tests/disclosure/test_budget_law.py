@@ -12,13 +12,14 @@ from allbutone.disclosure.budget_case import Case, Earlier
 from allbutone.disclosure.lineup import LARGEST_BUDGET, Lineup, largest
 from allbutone.disclosure.measures import Effort, measure
 from allbutone.disclosure.rule import Rule, near_truth
-from allbutone.disclosure.simulated_budget import Simulated, Tried
+from allbutone.disclosure.simulated_budget import Simulated, Tried, shown_at
 from allbutone.disclosure.simulation import simulate
 from allbutone.disclosure.table_releases import _People
 from allbutone.figures.budget import budget_figure
 from allbutone.model.location import SEPARATE
 from allbutone.releases.mechanism import Mechanism
 from allbutone.releases.several import together
+from allbutone.support.text import chance
 from allbutone.tables.records import Records
 
 LONG = bool(os.environ.get("ALLBUTONE_TEST_LONG"))
@@ -207,3 +208,22 @@ def test_anybody_is_at_least_as_likely_as_each_person_and_as_simulations_show(rn
     assert anybody.y[0] >= 190 / 200 > plan.case.anybody(1)
     assert plan.anybody(0) == 0
     assert plan.anybody(10_000) == 1
+
+
+def test_what_simulated_releases_show_between_the_numbers_that_were_tried():
+    """In between of what is shown there, by the logarithm of the number; more never tell less."""
+    shares = {8: np.array([0.9, 0.1]), 2: np.array([0.1, 0.2])}  # of 8 fewer releases, which showed less of one
+    assert shown_at(1, shares) is None
+    np.testing.assert_allclose(shown_at(2, shares), [0.1, 0.2])
+    np.testing.assert_allclose(shown_at(4, shares), [0.5, 0.2])  # halfway from 2 to 8
+    np.testing.assert_allclose(shown_at(8, shares), [0.9, 0.2])
+    np.testing.assert_allclose(shown_at(80, shares), [0.9, 0.2])
+
+
+@pytest.mark.usefixtures("few_trials")
+def test_no_chance_is_none_where_one_dataset_goes_out(rng):
+    """What rounding leaves nothing of is told as less than 0.1 %, never as 0 %."""
+    plan = abo.budget(rng.normal(size=(200, 2)), abo.NIW.flat(2), rows=5)
+    assert plan.case.chances(1).min() == 0
+    assert plan.chances(1).min() > 0
+    assert chance(plan.chances(1).min()) == "less than 0.1\u00a0%"

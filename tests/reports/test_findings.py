@@ -95,7 +95,7 @@ def test_the_budget_says_what_is_left(plan, released, words):
     told = budget_words(replace(plan, in_all=7, before=released), released)
     assert told.startswith(words)
     assert f": 7 in all, and {released} are out;" in told
-    assert told.endswith("This release is counted in.")
+    assert told.endswith("This release is counted as out.")
     earlier = budget_words(replace(plan, in_all=7, before=6), 2, earlier=4)
     assert earlier.startswith("One more dataset")
     assert earlier.endswith("Counted in are this release (2) and what went out earlier (4).")

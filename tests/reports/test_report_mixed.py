@@ -118,7 +118,7 @@ def test_parameters_and_separate_cells(rng, tmp_path):
     found = abo.report(table, synthesizer.sample_parameters(2), out=tmp_path / "report.html")
     assert not {"Model", "Likeness"} & {finding.subject for finding in found.findings}
     told = words_of(tmp_path / "report.html")
-    assert "This release is counted in." in told
+    assert "This release is counted as out." in told
     assert "Not checked: each cell has a normal of its own" in told
     assert "parameters were released, not datasets" in told
 

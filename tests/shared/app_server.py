@@ -182,12 +182,18 @@ def opened(page, address):
 
 
 def inaccessible(page):
-    """Return what axe-core finds wrong with a page as it stands: each rule with the places that break it."""
+    """Return what axe-core finds wrong with a page as it stands: each rule with the places that break it.
+
+    And names that several places have, of which what is written for one of them may end in another.
+    """
     from importlib.resources import files
 
     page.evaluate(files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8"))
     found = page.evaluate("axe.run(document, { resultTypes: ['violations'] })")["violations"]
-    return {one["id"]: [node["html"] for node in one["nodes"]] for one in found}
+    twice = page.evaluate("""[...document.querySelectorAll('[id]')].map(one => one.id)
+        .filter((id, place, all) => all.indexOf(id) < place)""")
+    named = {"names that stand twice": twice} if twice else {}
+    return named | {one["id"]: [node["html"] for node in one["nodes"]] for one in found}
 
 
 def unfolded(page):

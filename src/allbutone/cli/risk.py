@@ -108,6 +108,9 @@ def risk(
     model: ask.PriorOfRelease,
     attack: ask.AttackOptions,
     book: ask.EarlierReleases,
+    out: ask.NumbersFile = Path("risk.csv"),
+    images: ask.Images = None,
+    force: ask.Force = False,
     device: ask.Device = HERE,
     pooled: Path | None = ask.option(
         "The moments of all sites that the release was drawn from; the table is one of these."
@@ -118,9 +121,6 @@ def risk(
         False,
         "--all",
     ),
-    out: ask.NumbersFile = Path("risk.csv"),
-    images: ask.Images = None,
-    force: ask.Force = False,
 ) -> None:
     """Say whose values, and whose membership, this release discloses to somebody who knows everybody else.
 

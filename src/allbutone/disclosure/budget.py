@@ -26,6 +26,7 @@ from allbutone.disclosure.simulated_budget import (
     Simulated,
     Tried,
     Watch,
+    shown_at,
     try_count,
 )
 from allbutone.disclosure.standing import (
@@ -41,7 +42,7 @@ from allbutone.releases.folder import AnyRelease, release_of
 from allbutone.releases.mechanism import CLASSES, REFUSE, Mechanism
 from allbutone.releases.synthesizer import Synthesizer
 from allbutone.support.errors import InputError, count_of
-from allbutone.support.text import ShowsItself, counted, joined
+from allbutone.support.text import ShowsItself, chance, counted, joined
 from allbutone.tables.engines.lazy_records import LazyRecords, is_lazy
 from allbutone.tables.records import Records
 
@@ -55,6 +56,7 @@ TESTED_IN_ALL = 20_000  # people without a closed form times datasets, up to whi
 CELLS_IN_ALL = 400  # cells times datasets, up to which everybody's membership is tested
 QUICK = 50_000  # people times cells, up to which trying other choices does not take long
 NORMAL_IN_CLASSES = "measurements are jointly normal and categories independent"
+TINY = float(np.finfo(np.float64).tiny)
 HALFWAY = 0.5  # the expected exposure at which a record that stands out is about to be disclosed
 
 
@@ -298,27 +300,33 @@ class Budget(ShowsItself):
         """Return each record's own chance that `count` datasets in all disclose a value of it.
 
         Measurements by the closed form, categories by the counts of simulated releases; of those who were attacked
-        in simulated releases of so many, or of fewer, at least how often they were disclosed, by whatever and to
-        whomever. Not all of them, where they are `too_many` together.
+        in simulated releases of so many at least how often they were disclosed, by whatever and to whomever. Not
+        all of them, where they are `too_many` together.
         """
         found = self.case.chances(count, too_many)
-        for tried in self.simulated.tried.values() if self.simulated else ():
-            if tried.count <= count and len(tried.each) == len(self.case.watched):
-                often = tried.each / max(tried.releases, 1)
-                found[self.case.watched] = np.maximum(found[self.case.watched], often)
+        if count and self.case.has_law:
+            found = np.maximum(found, TINY)  # of which rounding leaves nothing: small is not never
+        watched = self.case.watched
+        shares = {one.count: one.shares for one in self._tried if len(one.each) == len(watched)}
+        if (often := shown_at(count, shares)) is not None:
+            found[watched] = np.maximum(found[watched], often)
         return found
 
     def anybody(self, count: int) -> float:
         """Return the chance that `count` datasets in all disclose anybody, by the closed form where there is one.
 
-        It is at least each person's own, and at least how often simulated releases of so many, or of fewer, did.
+        It is at least each person's own, and at least how often simulated releases of so many did.
         """
         if not count:
             return 0.0
         law = self.case.anybody(count) if self.case.has_law else 0.0
-        tried = self.simulated.tried.values() if self.simulated else ()
-        seen = [one.share for one in tried if one.count <= count]
-        return max(law, float(np.max(self.chances(count, 1.0), initial=0.0)), *seen)
+        seen = shown_at(count, {one.count: np.array([one.share]) for one in self._tried})
+        own = float(np.max(self.chances(count, 1.0), initial=0.0))
+        return max(law, own, 0.0 if seen is None else float(seen[0]))
+
+    @property
+    def _tried(self) -> list[Tried]:
+        return list(self.simulated.tried.values()) if self.simulated else []
 
     @property
     def closed_form_holds(self) -> bool:
@@ -403,7 +411,7 @@ class Budget(ShowsItself):
         if test is None:
             return ""
         place = int(np.nanargmax(test.area))
-        few, more = (f"{share:.0%}" for share in 1 - test.misses[place])
+        few, more = (chance(share) for share in 1 - test.misses[place])
         many = f"{max(self.in_all, 1):,} {self.noun}{'s' * (self.in_all > 1)}"
         unsure = ""
         if test.error[place]:

@@ -28,7 +28,7 @@ from allbutone.disclosure.simulation import expected_exposure
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.releases.release import Release, reading_of
-from allbutone.support.arrays import cholesky
+from allbutone.support.arrays import cholesky, solve_rows
 from allbutone.support.errors import InputError, count_of, require_memory
 from allbutone.tables.records import Records
 from allbutone.tables.schema import Schema
@@ -325,10 +325,17 @@ class RecordAttack:
 
     def evidence(self, count: int) -> float:
         """Return the log likelihood ratio of the record's membership after the first `count` datasets or draws."""
-        prior, some = split_priors(self.prior, self.own, self.reading)[0], self.release.first(count)
-        datasets = [each.values for each in some.datasets]
-        told = evidence_of_measurements(prior, self.target[None], datasets, some.parameters, self.moments)
-        return float(told[0])
+        if self.release.parameters is not None:
+            prior, some = split_priors(self.prior, self.own, self.reading)[0], self.release.first(count)
+            told = evidence_of_measurements(prior, self.target[None], (), some.parameters, self.moments)
+            return float(told[0])
+        # all datasets at once, in coordinates in which the others' scale is one; a ratio is the same in all
+        (root, every), p = self._datasets, self.given_others.p
+        some = Moments(every.count[:count], every.mean[:count], every.scatter[:count])
+        others = NIW(np.zeros(p), self.given_others.mean_weight, self.given_others.df, np.eye(p))
+        targets = np.repeat(solve_rows(root, (self.target - self.given_others.mean)[None]), count, axis=0)
+        after, before = others.update(some).predictive(), others.predictive()
+        return float(np.sum(after.log_density(targets) - before.log_density(targets)))
 
     def spans(self, shown: tuple[int, ...], found: Attack) -> tuple[Span, ...]:
         """Return the window on the features shown: the others, the record, its mirror image, and the hills.

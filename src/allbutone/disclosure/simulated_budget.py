@@ -1,11 +1,11 @@
 """How many datasets are safe: simulated releases of the very table, in which those at most risk are attacked."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 import numpy as np
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 
 from allbutone.support.text import counted
 
@@ -43,6 +43,28 @@ class Tried:
     def share(self) -> float:
         """The share of releases that disclosed anybody."""
         return self.disclosing / max(self.releases, 1)
+
+    @property
+    def shares(self) -> Float[np.ndarray, " m"]:
+        """The share of releases that disclosed each of the people attacked."""
+        return self.each / max(self.releases, 1)
+
+
+def shown_at(count: int, shares: Mapping[int, Float[np.ndarray, " m"]]) -> Float[np.ndarray, " m"] | None:
+    """Return the share of releases of `count` that disclose, from those of the numbers that were tried.
+
+    More never tell less. Between two numbers that were tried the share lies between theirs, by the logarithm of
+    the number; beyond the last it is at least what that showed; below the first nothing was shown.
+    """
+    below = [one for one in shares if one <= count]
+    if not below:
+        return None
+    begun, low = max(below), np.max([shares[one] for one in below], axis=0)
+    if len(below) == len(shares):
+        return low
+    end = min(one for one in shares if one > count)
+    part = np.log(count / begun) / np.log(end / begun)
+    return low + part * np.maximum(shares[end] - low, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +113,7 @@ class Luck:
     def of(cls, tried: Tried, people: Int[np.ndarray, " m"], named: Callable[[int], str]) -> "Luck":
         """Return how often releases disclose somebody, and who is disclosed most often."""
         first = int(np.argmax(tried.each))
-        return cls(tried.share, named(int(people[first])), float(tried.each[first]) / max(tried.releases, 1))
+        return cls(tried.share, named(int(people[first])), float(tried.shares[first]))
 
     @property
     def is_caution(self) -> bool:

@@ -63,7 +63,7 @@ def budget_figure(budget: Budget) -> go.Figure:
     above = {"orientation": "h", "x": 1, "xanchor": "right", "y": 1.0, "yanchor": "bottom"}
     figure.update_layout(showlegend=True, legend=above | {"traceorder": "reversed"})
     title = f"Number of {budget.what}{', in all' * bool(budget.before)}"
-    ends = [np.log10(0.95), np.log10(counts[-1])]
+    ends = [np.log10(0.95), np.log10(1.05 * counts[-1])]  # room for whole dots
     figure.update_xaxes(title_text=title, type="log", dtick="D2", tickformat=",d", range=ends)
     return figure.update_yaxes(title_text="Chance to be disclosed", range=[-0.02, 1.04], tickformat=".0%")
 
@@ -160,7 +160,7 @@ def _records_message(numbers: np.ndarray, chances: np.ndarray, worst: int, relea
     if not beyond:
         limit = chance(ACCEPTED)
         return f"By {released} nobody is disclosed with a chance of more than {limit}."
-    who = f"values of {beyond:,} of {len(numbers):,} people are"
+    who = f"something of {beyond:,} of {len(numbers):,} people is"
     first = f"row {numbers[worst]} is the likeliest, with {chance(chances[worst])}"
     return f"By {released} {who} disclosed with a chance of more than {chance(ACCEPTED)}; {first}."
 

@@ -150,7 +150,7 @@ def _of_guarantee(case: GuaranteedCase) -> tuple[tuple[str, ...], list[str]]:
     ]
     if case.verdict.may_go_out:
         return tuple(filter(None, more)), [
-            "This release may be given out; with it the page that is made of the release alone (report --public).",
+            "This release may be given out; with it public.html, made of the release alone.",
             "Before noise is drawn again of this table, ask its ledger how much is left.",
         ]
     return tuple(filter(None, more)), [

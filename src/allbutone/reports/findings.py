@@ -66,7 +66,7 @@ class Finding:
 def budget_words(budget: Budget, released: int, earlier: int = 0) -> str:
     """Say how many more may be given out, the release and what went out earlier being counted in."""
     if not earlier:
-        return f"{budget.sentence} This release is counted in."
+        return f"{budget.sentence} This release is counted as out."
     return f"{budget.sentence} Counted in are this release ({released:,}) and what went out earlier ({earlier:,})."
 
 
@@ -131,8 +131,8 @@ def next_steps(verdict: Verdict, ways: Sequence[str], earlier: int = 0) -> list[
         return [KEEP_IT, *ways]
     whole = "together with what went out earlier, " if earlier else ""
     return [
-        f"This release may be given out, {whole}this very one and no other drawn beside it; with it the page that "
-        "is made of the release alone (report --public).",
+        f"This release may be given out, {whole}this very one and no other drawn beside it; with it public.html, "
+        "made of the release alone.",
         "Before more is drawn of this table, ask again how much is left: what is said here is as of today.",
     ]
 

@@ -96,7 +96,7 @@ def confidential_report(
         figures=_figures(assessment, order),
         assessment=assessment,
         verdict=assessment.verdict,
-        values=_lines(risk, rule, assessment.verdict),
+        values=values_told(risk, rule, assessment.verdict),
         budget_words=planned,
         impact=impact_sentences(assessment, planned),
         answers=ANSWERS,
@@ -114,7 +114,7 @@ def confidential_report(
     )
 
 
-def _lines(risk: Mapping[str, np.ndarray], rule: Rule, verdict: Verdict) -> list[dict[str, object]]:
+def values_told(risk: Mapping[str, np.ndarray], rule: Rule, verdict: Verdict) -> list[dict[str, object]]:
     """Return the table of disclosed values and of those closest to it: no more of these, which are much alike."""
     values = values_of(risk, rule, SHOWN + CLOSEST, verdict.outside, verdict.schema)
     disclosed, others = ([value for value in values if value.disclosed is so] for so in (True, False))
@@ -162,7 +162,7 @@ def guaranteed_report(
         case=case,
         verdict=case.verdict,
         sentence=private_risk_sentence(case.risk, case.noisy),
-        values=_lines(case.risk, case.rule, case.verdict),
+        values=values_told(case.risk, case.rule, case.verdict),
         commands=commands,
         page=board_page(case, origin, note),
     )

@@ -36,12 +36,11 @@ from allbutone.reports.report import (
     full_report,
     page_report,
     public_report,
+    values_told,
 )
-from allbutone.reports.verdict import value_lines, values_of
 
 # the board's page looks here as it does in a report
 templates.globals["board_css"] = environment.get_template("board.css").render()
-SHOWN = 10  # records listed
 HTML = "text/html; charset=utf-8"
 
 GROUPS = (Group("The rule, and the files", (forecasts.PROBABILITY, forecasts.FORMAT, forecasts.DRAWN)),)
@@ -95,6 +94,7 @@ def _after(query: QueryParams, context: RequestContext, step: Progress) -> Answe
         }
         figures = {name: untitled(one) for name, one in found.items()}
     measures = ("row", *(name for name in MEASURES if name in assessment.risk))
+    values = values_told(assessment.risk, assessment.rule, assessment.verdict)
     page = board_page(assessment, _origin(held, query), _note(held.value.request))
     part = piece(
         "decide_after.html",
@@ -105,9 +105,9 @@ def _after(query: QueryParams, context: RequestContext, step: Progress) -> Answe
         assessment=assessment,
         judged=_judged_words(assessment),
         guarantee=None if held.value.release.noisy is None else guarantee_facts(held.value.release.noisy),
-        values=value_lines(values_of(assessment.risk, assessment.rule, SHOWN, assessment.verdict.outside)),
+        values=values,
         figures=list(figures),
-        lines=[[assessment.risk[name][place] for name in measures] for place in order[:SHOWN]],
+        lines=[[assessment.risk[name][place] for name in measures] for place in order[: len(values)]],
         ks=list(zip(*assessment.fidelity.ks_table().values(), strict=True)) if assessment.fidelity else [],
     )
     return Answer({"after": part}, figures)

@@ -23,7 +23,7 @@ from allbutone.tables.admission import ColumnsError, Problem, refusal
 from allbutone.tables.column import CATEGORY, DERIVED, LEFT_OUT, Column
 from allbutone.tables.described import described
 from allbutone.tables.formats import labels_in
-from allbutone.tables.look import AS_CATEGORY, MANY_GAPS, Look, draft, left_out_because, table_file
+from allbutone.tables.look import AS_CATEGORY, DAYS, MANY_GAPS, Look, draft, left_out_because, table_file
 from allbutone.tables.names import looks_like_identifier
 from allbutone.tables.safe_io import parse
 from allbutone.tables.schema import Schema, refuse_visits
@@ -105,9 +105,8 @@ class Mending:
             found.insert(0, Line(f"{words}.", (button,)))
         if len(found) > 1:
             whole = self.without(problem.column for problem in others)
-            found[-1] = replace(
-                found[-1], buttons=(*found[-1].buttons, Button(f"Leave out all {len(others)} columns", whole))
-            )
+            button = Button(f"Leave out {_all_of([_shown(problem.column) for problem in others])}", whole)
+            found[-1] = replace(found[-1], buttons=(*found[-1].buttons, button))
         found += [self._of_gaps(gaps)] if gaps else []
         return found + ([_of_prior(unknown)] if unknown else [])
 
@@ -164,7 +163,7 @@ class Mending:
                 buttons.append(Button("Take it as a category", {f"{declared.KIND.name}-{place}": CATEGORY}))
             elif isinstance(cure, Cure):
                 buttons += self._of_cure(cure, name)
-            elif cure != AS_CATEGORY:
+            elif cure != AS_CATEGORY and not (cure == DAYS and name in self.beside):  # which a button does
                 notes.append(cure)
         return Line(f"{_shown(name)} {problem.words}.", tuple(buttons), ", or ".join(notes))
 
@@ -345,10 +344,10 @@ def _model(query: QueryParams, context: RequestContext, step: Progress) -> Answe
     try:
         table = source.chosen(query, context)
     except InputError:
-        return Answer({"model": ""})
+        return Answer({"fit": ""})
     found = normality_of(table, step)
     if found is None:
-        return Answer({"model": piece("mend_model.html", finding=None, doubtful=[], fit=[], classes=None)})
+        return Answer({"fit": piece("mend_model.html", finding=None, doubtful=[], fit=[], classes=None)})
     doubtful = [verdict for verdict in found.every if verdict.level != "fit"]
     fit = [verdict.subject for verdict in found.every if verdict.level == "fit"]
     classes = Button("Draw through classes of people", {"model": CLASSES}) if doubtful and not table.keep else None
@@ -357,7 +356,7 @@ def _model(query: QueryParams, context: RequestContext, step: Progress) -> Answe
     figures = {"qq": qq_figure(found)}
     if len(found.squared_distances):
         figures["distances"] = distance_qq_figure(found)
-    return Answer({"model": part}, figures)
+    return Answer({"fit": part}, figures)
 
 
 def _read_table_file(query: QueryParams, context: RequestContext, place: Path) -> Answer:

@@ -236,7 +236,7 @@ class OneDraw:
     @property
     def share(self) -> str:
         """How many of a hundred such releases disclose the record."""
-        if self.own < 0.005:
+        if round(100 * self.own) < 1:
             return "fewer than one of 100"
         return f"about {round(100 * self.own)} of 100" if self.own < 0.995 else "more than 99 of 100"
 
@@ -259,7 +259,7 @@ def verdict_piece(
     is_member = member is not None and bool(rule.discloses_membership(np.array([member]))[0])
     disclosed = bool(columns) or is_member
     found = [f"{counted(len(columns), 'value')} of this record ({listed(columns, NAMED)})"] * bool(columns)
-    found += ["that it is in the table"] * is_member
+    found += ["that it is in the table" if columns else "that this record is in the table"] * is_member
     words = f"{release} discloses {joined(found) if disclosed else 'no value of this record'}"
     words += ", nor that it is in the table" * (member is not None and not disclosed)
     to_whom = f", and to an adversary who lacks {draw.lacking}," if draw and draw.lacking else ""
