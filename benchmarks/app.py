@@ -141,11 +141,12 @@ def _served(port: int, process: int, many: int = 20, rounds: int = 5) -> Row:
     def one(seed: int) -> list[float]:
         connection, waits = http.client.HTTPConnection("127.0.0.1", port), list[float]()
         for turn in range(rounds):
-            together.wait()
+            together.wait(600)
             start = time.monotonic()
             connection.request("GET", f"/explore/answer?count=100&seed={seed}&correlation={0.05 + turn / 10}")
             answer = connection.getresponse()
-            assert answer.read(), "someone was not answered"
+            answer.read()
+            assert answer.status == 200, "someone was not answered"
             waits.append(time.monotonic() - start)
         return waits
 

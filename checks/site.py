@@ -14,6 +14,7 @@ PAGES = (
     "index.html",
     "theory.html",
     "generated/python/risk.html",
+    "generated/gallery/index.html",
     "first-look/explore.html",
     "first-look/report.html",
 )

@@ -72,7 +72,7 @@ def pictures_of_pages() -> None:
     shown = abo.risk(cohort, release)._repr_html_()
     frame = '<!doctype html><meta charset="utf-8"><body style="font: 15px/1.45 Arial; margin: 4px 20px">'
     pages = {"report": (abo.report(cohort, release).page, "900,1160")}
-    pages |= {"verdict": (frame + shown, "860,585")}
+    pages |= {"verdict": (frame + shown, "860,604")}
     browser = next(filter(None, map(shutil.which, KNOWN)))
     for name, (page, size) in pages.items():
         with TemporaryDirectory() as folder:

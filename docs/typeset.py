@@ -16,7 +16,12 @@ FORMULA = re.compile(r"[=∝≤≥≈·−∫√ᵀΣΠσ]")
 
 
 def formulas_as_mathml(app, page: str, source: list[str]) -> None:
-    """Set the indented blocks of a page, but for what is no formula or goes on over lines; and n_θ in words."""
+    """Set the indented blocks of a page, but for what is no formula or goes on over lines; and n_θ in words.
+
+    Pages that are written when the site is built have no formulas of their own.
+    """
+    if page.startswith("generated/"):
+        return
     lines, out, fenced = source[0].split("\n"), [], False
 
     def plain(line: str) -> str:

@@ -132,6 +132,9 @@ def test_formulas_are_typeset_and_nothing_else_is(monkeypatch):
     assert "&lt;" in page[0]
     assert "```\n\n    x = 1\n```" in page[0]
     assert "    no sign of one" in page[0]
+    made = ['.. raw:: html\n\n      <div class="title">x</div>\n    </div>\n']  # by what builds the gallery
+    typeset.formulas_as_mathml(None, "generated/gallery/index", made)
+    assert "<math" not in made[0]
 
 
 def test_the_page_of_commands_is_that_of_the_program(monkeypatch):

@@ -2,7 +2,13 @@
 import { fetched } from "./answers.js";
 import { change, forget, show, start } from "./page.js";
 
-start(answered);
+start(answered, beforeDrawing);
+
+// what was judged before, and is not any more, is not shown
+function beforeDrawing(found) {
+  if (found.parts?.fit === undefined) return;
+  for (const one of document.querySelectorAll("#judged [data-figure]")) one.hidden = !found.figures?.[one.dataset.figure];
+}
 
 // where something stands in the way there is nothing to judge, and nothing to go on with
 function answered(found, source) {
