@@ -68,7 +68,7 @@ def python_page() -> str:
             first = re.split(
                 r"(?<=[.:])\s", " ".join((getattr(allbutone, name).__doc__ or "").split()), maxsplit=1
             )[0]
-            parts += [f"- :doc:`{name} <python/{name}>`: {_inline(first)}"]
+            parts += [f"- :doc:`{name} <python/{name}>`: {_inline(first.rstrip(':'))}"]
         parts += [""]
     return "\n".join([*parts, ".. toctree::", "   :hidden:", "", *(f"   python/{name}" for name in homes), ""])
 

@@ -326,9 +326,9 @@ class RecordAttack:
     def evidence(self, count: int) -> float:
         """Return the log likelihood ratio of the record's membership after the first `count` datasets or draws."""
         if self.release.parameters is not None:
-            prior, some = split_priors(self.prior, self.own, self.reading)[0], self.release.first(count)
-            told = evidence_of_measurements(prior, self.target[None], (), some.parameters, self.moments)
-            return float(told[0])
+            prior = split_priors(self.prior, self.own, self.reading)[0]
+            parameters = self.release.first(count).parameters
+            return float(evidence_of_measurements(prior, self.target[None], (), parameters, self.moments)[0])
         # all datasets at once, in coordinates in which the others' scale is one; a ratio is the same in all
         (root, every), p = self._datasets, self.given_others.p
         some = Moments(every.count[:count], every.mean[:count], every.scatter[:count])
