@@ -213,7 +213,8 @@ def test_anybody_is_at_least_as_likely_as_each_person_and_as_simulations_show(rn
 def test_what_simulated_releases_show_between_the_numbers_that_were_tried():
     """In between of what is shown there, by the logarithm of the number; more never tell less."""
     shares = {8: np.array([0.9, 0.1]), 2: np.array([0.1, 0.2])}  # of 8 fewer releases, which showed less of one
-    assert shown_at(1, shares) is None
+    np.testing.assert_allclose(shown_at(1, shares), [0.05, 0.1])
+    assert shown_at(1, {}) is None
     np.testing.assert_allclose(shown_at(2, shares), [0.1, 0.2])
     np.testing.assert_allclose(shown_at(4, shares), [0.5, 0.2])  # halfway from 2 to 8
     np.testing.assert_allclose(shown_at(8, shares), [0.9, 0.2])

@@ -54,11 +54,12 @@ def shown_at(count: int, shares: Mapping[int, Float[np.ndarray, " m"]]) -> Float
     """Return the share of releases of `count` that disclose, from those of the numbers that were tried.
 
     More never tell less. Between two numbers that were tried the share lies between theirs, by the logarithm of
-    the number; beyond the last it is at least what that showed; below the first nothing was shown.
+    the number; beyond the last it is at least what that showed. Below the first it falls with the number, and a
+    chance that grows faster falls faster. None where nothing was tried.
     """
     below = [one for one in shares if one <= count]
     if not below:
-        return None
+        return shares[min(shares)] * (count / min(shares)) if shares else None
     begun, low = max(below), np.max([shares[one] for one in below], axis=0)
     if len(below) == len(shares):
         return low
