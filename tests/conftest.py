@@ -92,8 +92,9 @@ def few_trials(monkeypatch):
     monkeypatch.setattr(budget_case, "WORK", 0)
     monkeypatch.setattr(budget, "alternatives_of", lambda *_: ())
     monkeypatch.setattr(simulated_budget, "RELEASES", 2)
-    for name in ("RELEASES", "GAP_RELEASES", "CLASS_RELEASES"):
+    for name in ("RELEASES", "GAP_RELEASES"):
         monkeypatch.setattr(budget_case, name, 2)
+    monkeypatch.setattr(budget_case, "CLASS_LOOKS", ((2, 0),))
     monkeypatch.setattr(budget_case, "MOST_WITH_CLASSES", 1)
     if source := sys.modules.get("allbutone.app.pages.source"):  # what is found so is not kept for other tests
         monkeypatch.setattr(source, "_COHORT", source.Held(source._COHORT.value))

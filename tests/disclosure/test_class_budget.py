@@ -75,7 +75,7 @@ def test_what_is_out_counts(crowd):
 
 
 def test_the_budget_is_what_simulated_releases_allow(monkeypatch, rng):
-    monkeypatch.setattr(budgets, "CLASS_RELEASES", 4)  # fewer: the search is the same
+    monkeypatch.setattr(budgets, "CLASS_LOOKS", ((4, 0),))  # fewer: the search is the same
     monkeypatch.setattr(budgets, "MOST_WITH_CLASSES", 2)
     nothing = abo.budget(two_groups(far_out=60.0), rows=40, model="classes", classes=3, rng=1)
     assert nothing.in_all == 0

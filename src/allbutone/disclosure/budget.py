@@ -12,9 +12,7 @@ from jaxtyping import Float, Int
 
 from allbutone.adversary.who import USUAL, Adversary
 from allbutone.disclosure.budget_case import Case, Earlier, Kinds
-from allbutone.disclosure.class_releases import (
-    CLASS_RELEASES,
-)
+from allbutone.disclosure.class_releases import CLASS_LOOKS
 from allbutone.disclosure.epsilon import ALARMS, BestTest, PrivacyLoss
 from allbutone.disclosure.exposure_law import ExposureLaw
 from allbutone.disclosure.lineup import Lineup, likeliest
@@ -48,7 +46,7 @@ from allbutone.tables.records import Records
 
 COUNTS = (1, 2, 5, 10, 20, 50, 100)  # of datasets, for which every record's exposure is listed
 EXPECTED_RELEASES = 2 * RELEASES  # that are simulated, about
-EXPECTED_WITH_CLASSES = 3 * CLASS_RELEASES  # likewise
+EXPECTED_WITH_CLASSES = 3 * CLASS_LOOKS[0][0]  # likewise
 SMALLER = (2, 5, 10)  # parts of the rows that smaller datasets have
 FEW = 5  # people at most who may be left out together
 LOSSES = 400  # simulated releases by which membership is tested where there is no closed form

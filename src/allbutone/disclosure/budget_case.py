@@ -13,12 +13,7 @@ from allbutone.adversary.integrate import Intervals
 from allbutone.adversary.mixed import MixedLeaveOneOut
 from allbutone.adversary.one_value import Nearness
 from allbutone.adversary.who import USUAL, Adversary
-from allbutone.disclosure.class_releases import (
-    CLASS_ACCEPTED,
-    CLASS_RELEASES,
-    MOST_WITH_CLASSES,
-    ClassReleases,
-)
+from allbutone.disclosure.class_releases import CLASS_LOOKS, MOST_WITH_CLASSES, ClassReleases
 from allbutone.disclosure.exposure_law import HIGH, ExposureLaw
 from allbutone.disclosure.gap_releases import GAP_ACCEPTED, GAP_PEOPLE, GAP_RELEASES, GapReleases
 from allbutone.disclosure.lineup import CONFIDENCE, LARGEST_BUDGET, Lineup, likeliest
@@ -328,8 +323,7 @@ class Case:
         if self.gaps is None or not found.count or not self.can_simulate_gaps(found.count):
             return found
         gaps = self.gaps if released is None else released.beside_gaps(self.gaps)
-        bar = GAP_RELEASES, GAP_ACCEPTED
-        return most_safe(gaps, self._watched_with_gaps, found.count, watch, *bar)
+        return most_safe(gaps, self._watched_with_gaps, found.count, watch, ((GAP_RELEASES, GAP_ACCEPTED),))
 
     def can_simulate_gaps(self, count: int) -> bool:
         """Say whether releases of a table with gaps can be simulated in minutes."""
@@ -464,12 +458,12 @@ class ClassCase(Case):
         simulates = self.simulates
         if released is not None:
             simulates = replace(simulates, earlier=released.of_classes(self.mechanism))
-        found = most_safe(simulates, self.watched, most, watch, CLASS_RELEASES, CLASS_ACCEPTED, first=1)
+        found = most_safe(simulates, self.watched, most, watch, CLASS_LOOKS, first=1)
         return replace(found, exactly=False)
 
     def simulating(self, count: int) -> tuple[Simulates, Int[np.ndarray, " w"], int]:
         """Return what simulates releases, who is attacked in them, and how many are usual."""
-        return self.simulates, self.watched, CLASS_RELEASES
+        return self.simulates, self.watched, CLASS_LOOKS[0][0]
 
     def counted_as(self, kinds: Kinds) -> int:
         """Return how many datasets of this size what is out counts as, by its rows."""

@@ -19,10 +19,8 @@ from allbutone.releases.release import Release
 from allbutone.support.parallel import in_parallel
 from allbutone.tables.records import Records
 
-CLASS_RELEASES, CLASS_ACCEPTED = (
-    60,
-    0,
-)  # were it one in twenty, none of sixty would disclose anyone in 5 of 100 cases
+# Were it one in twenty, some look would call it safe in 4.5 of 100 cases; were it one in a hundred, in 95.
+CLASS_LOOKS = (80, 0), (120, 1), (160, 2), (200, 4)
 MOST_WITH_CLASSES = 5  # datasets that are tried
 DRAWS_OF_EACH = 8  # of each chain, from which datasets are drawn
 PILOTS = 3  # releases of one dataset in which everybody is attacked, to see who is at most risk

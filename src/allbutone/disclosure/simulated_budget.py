@@ -7,7 +7,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from allbutone.support.text import counted
+from allbutone.support.text import counted, joined
 
 RELEASES = 200  # that are simulated
 ACCEPTED = 4  # of them may disclose anyone: were it one in twenty, so few would be seen in 3 cases of 100
@@ -15,6 +15,9 @@ ACCEPTED_SHARE = 0.02  # of simulated releases that disclose somebody: four of t
 FIRST, STEP = 8, 40  # releases before the first look at how many have disclosed someone, and between two
 
 Watch = Callable[[int], None]
+# After so many releases no more than so many may disclose anybody, and then the number of datasets is safe. After
+# the last look, if more do, it is not. More looks than one find what is safe, or is not, with fewer releases.
+Looks = tuple[tuple[int, int], ...]
 
 
 @runtime_checkable
@@ -72,16 +75,21 @@ def shown_at(count: int, shares: Mapping[int, Float[np.ndarray, " m"]]) -> Float
 class Simulated:
     """The largest number of datasets that simulated releases call safe, and all that were tried on the way.
 
-    accepted: how many of `releases` may disclose anybody. cut_short: whether it was ended before it was done; then
-    `count` is the largest found safe so far. exactly: whether attacks are exact, and not averages over draws.
+    looks: after how many releases how many may disclose anybody. cut_short: whether it was ended before it was
+    done; then `count` is the largest found safe so far. exactly: whether attacks are exact, and not averages over
+    draws.
     """
 
     count: int
     tried: dict[int, Tried] = field(default_factory=dict)
     cut_short: bool = False
-    accepted: int = ACCEPTED
-    releases: int = RELEASES
+    looks: Looks = ((RELEASES, ACCEPTED),)
     exactly: bool = True
+
+    @property
+    def accepted(self) -> int:
+        """How many may disclose anybody at the last look."""
+        return self.looks[-1][1]
 
     @property
     def in_words(self) -> str:
@@ -89,10 +97,10 @@ class Simulated:
         at = self.tried.get(max(self.count, 1))
         if at is None:
             return "simulated releases of this very table, and was cut short before the first number was judged"
+        may = joined([f"{accepted} of {releases}" for releases, accepted in self.looks], "or")
         words = (
             f"{counted(at.releases, 'simulated release')} of this very table, whose likeliest records were "
-            f"attacked{' exactly' * self.exactly}: {at.disclosing:,} disclosed someone (up to {self.accepted} of "
-            f"{self.releases} may)"
+            f"attacked{' exactly' * self.exactly}: {at.disclosing:,} disclosed someone (up to {may} may)"
         )
         return words + ". It was cut short: more may be allowed than was tried" * self.cut_short
 
@@ -148,7 +156,7 @@ def try_count(
     watch: Watch = lambda done: None,
 ) -> Tried:
     """Attack these people in so many releases of `count`."""
-    return _Attacks(simulates, people, watch).on(count, releases)[0]
+    return _Attacks(simulates, people, watch).on(count, ((releases, releases),))[0]
 
 
 def most_safe(
@@ -156,26 +164,30 @@ def most_safe(
     people: Int[np.ndarray, " m"],
     most: int,
     watch: Watch,
-    releases: int | None = None,
-    accepted: int | None = None,
+    looks: Looks | None = None,
     first: int | None = None,
 ) -> Simulated:
     """Return the largest number of datasets, at most so many, that simulated releases call safe.
 
-    `first`: the number that is tried first, `most` by default.
+    `first`: the number that is tried first, `most` by default. `looks`: one by default, at the usual releases.
 
     The datasets of a release are those of a shorter one and some more, so that releases which disclose nobody
     mostly do not with fewer datasets: where a number is not safe, lower ones are sought with the releases that
     disclose alone, and what is found so is tried with all. So most releases are judged twice.
     """
-    releases, accepted = releases or RELEASES, ACCEPTED if accepted is None else accepted
+    looks = looks or ((RELEASES, ACCEPTED),)
     tried: dict[int, Tried] = {}
     try:
-        count = _Attacks(simulates, people, watch).sought(first or most, most, releases, accepted, tried)
-        return Simulated(count, tried, False, accepted, releases)
+        count = _Attacks(simulates, people, watch).sought(first or most, most, looks, tried)
+        return Simulated(count, tried, False, looks)
     except CutShort:
-        fine = [at for at, one in tried.items() if one.releases == releases and one.disclosing <= accepted]
-        return Simulated(max(fine, default=0), tried, True, accepted, releases)
+        fine = [at for at, one in tried.items() if _is_safe(looks, one.releases, one.disclosing)]
+        return Simulated(max(fine, default=0), tried, True, looks)
+
+
+def _is_safe(looks: Looks, releases: int, disclosing: int) -> bool:
+    """Say whether what so many releases showed is what a look calls safe."""
+    return any(releases == each and disclosing <= accepted for each, accepted in looks)
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,31 +198,34 @@ class _Attacks:
     people: Int[np.ndarray, " m"]
     watch: Watch
 
-    def on(self, count: int, releases: int, accepted: int | None = None) -> tuple[Tried, list[int]]:
+    def on(self, count: int, looks: Looks) -> tuple[Tried, list[int]]:
         """Return what releases of `count` disclose, and which ones do.
 
-        With `accepted` it ends where so many more do that some are enough to show how far down to go.
+        It ends at the first look that calls the number safe. Where more disclose than any look accepts it ends at
+        once with several looks, and with one where they are enough to show how far down to go.
         """
         each, disclosing, done = np.zeros(len(self.people), dtype=int), list[int](), 0
-        enough = max(4 * (accepted or 0), STEP // 2)
+        releases, accepted = looks[-1]
+        enough = accepted if len(looks) > 1 else max(4 * accepted, STEP // 2)
         while done < releases:
-            step = STEP - done % STEP if done or accepted is None else FIRST
-            some = range(done, min(done + step, releases))
+            step = FIRST if not done and accepted < releases else STEP - done % STEP
+            some = range(done, min([done + step, *(look for look, _ in looks if look > done)]))
             flags = self.simulates.discloses(count, self.people, some)
             each, done = each + flags.sum(axis=0), some.stop
             disclosing += [some[place] for place in np.flatnonzero(flags.any(axis=1))]
             self.watch(len(some))
-            if accepted is not None and len(disclosing) > max(accepted, min(enough, done // 2)):
+            if _is_safe(looks, done, len(disclosing)) or len(disclosing) > max(accepted, min(enough, done // 2)):
                 break
         return Tried(count, done, len(disclosing), each), disclosing
 
-    def sought(self, first: int, most: int, releases: int, accepted: int, tried: dict[int, Tried]) -> int:
-        """Seek from the first number on; every number that is returned was tried with all releases."""
+    def sought(self, first: int, most: int, looks: Looks, tried: dict[int, Tried]) -> int:
+        """Seek from the first number on; every number that is returned was tried until a look called it safe."""
         low, high, count, is_exact = 0, most + 1, first, False
+        releases, accepted = looks[-1]
         while count > low:
-            tried[count], disclosing = self.on(count, releases, accepted)
+            tried[count], disclosing = self.on(count, looks)
             done = tried[count].releases
-            if len(disclosing) <= accepted:
+            if _is_safe(looks, done, len(disclosing)):
                 low = count
                 if is_exact or high - low <= max(1, high // 20):
                     break
