@@ -302,3 +302,17 @@ def test_how_often_ends_are_told_by_chance_is_said(rng):
     line = next(each for each in found.lines if each.measure.startswith("Lowest and highest"))
     alone = [end.chance for end in found.copies.ends if end.alone]
     assert line.baseline == pytest.approx(np.mean(alone))
+
+
+@pytest.mark.parametrize("missing", ["impute", "keep"])
+def test_rows_of_a_posterior_are_audited_with_their_gaps_or_without(rng, missing):
+    """A release keeps the table's gaps or fills them; either is judged as `risk` judges it."""
+    table = pd.DataFrame(rng.standard_normal((40, 2)).round(3), columns=["a", "b"])
+    table.loc[::8, "b"] = np.nan
+    release = abo.Synthesizer(missing=missing).fit(table).sample(datasets=1, rng_for_tests=rng)
+    frames = release.to_frames("pandas")
+    assert frames[0].isna().any(axis=None) == (missing == "keep")
+    found = abo.audit(table, frames, "posterior", rng=np.random.default_rng(1))
+    risk = abo.risk(table, release, mass=False, rng=np.random.default_rng(1))
+    assert (found.verdict.standing == "against") == bool(np.any(risk["disclosed"]))
+    np.testing.assert_allclose(np.asarray(found["risk"]), np.asarray(risk["risk"]), atol=0.1)

@@ -6,6 +6,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import narwhals as nw
 import numpy as np
 from scipy.special import chdtrc, fdtrc
 
@@ -15,7 +16,7 @@ from allbutone.disclosure.risk import risk_columns
 from allbutone.disclosure.rule import Rule
 from allbutone.model.moments import Moments
 from allbutone.other_tools.fitted_normal import UNLIKELY, audit_columns, departure, fitted_table
-from allbutone.releases.mechanism import CLASSES
+from allbutone.releases.mechanism import CLASSES, KEEP_GAPS
 from allbutone.releases.release import Release
 from allbutone.releases.synthesizer import Synthesizer
 from allbutone.support.errors import Cure, InputError, describe_value
@@ -103,11 +104,12 @@ def assume(
             Cure("say that the mechanism is not known", "mechanism", UNKNOWN),
         )
     has_classes = mechanism == CLASSES
-    synthesizer = Synthesizer(
-        model="classes" if has_classes else "general location", missing="impute" if records.has_gaps else "refuse"
-    )
+    frames = [_frame(each, records) for each in synthetic]
+    with_gaps = records.has_gaps and any(nw.from_native(each).null_count().to_numpy().any() for each in frames)
+    missing = KEEP_GAPS if with_gaps else "impute" if records.has_gaps else "refuse"
+    synthesizer = Synthesizer(model="classes" if has_classes else "general location", missing=missing)
     made_by = synthesizer.fit(records).mechanism
-    tables = tuple(Records.of_synthetic(_frame(each, records), made_by.schema) for each in synthetic)
+    tables = tuple(Records.of_synthetic(each, made_by.schema, gaps=with_gaps) for each in frames)
     release = Release(made_by, tables)
     columns = risk_columns(records, release, Adversary(known=known), **how)
     model = "each person is of one of at most ten classes" if has_classes else normal
