@@ -61,6 +61,7 @@ def test_from_worst_to_best(table, population, rng):
     assert found["one outlier copied"].verdict.disclosed == {
         OUTLIER + 1: tuple(f"x{place}" for place in range(1, 7))
     }
+    assert f"Of {len(found['trees'].verdict.disclosed)} people values stand" in found["trees"].verdict.how_sure
     # trees copy no row, but every value is somebody's: who has all others finds what is left
     assert copied["trees"] == 0
     assert set(found["trees"].copies.new_values.values()) == {0}

@@ -78,6 +78,31 @@ def test_a_tool_that_fits_once_gives_values_away(rng):
     assert not found.repeats
 
 
+def test_what_running_again_tells_stands_in_the_verdict_and_in_the_table(rng):
+    """A tool that says who was there: its rows as such copy nothing, and no other part may be blamed."""
+    values = rng.standard_normal((40, 2)).round(4)
+
+    def make(table):
+        one = np.asarray(table)
+        return (one.mean(axis=0) + rng.standard_normal((30, 2)) * 1e-3 * one.std(axis=0)).round(6)
+
+    rows = rng.standard_normal((30, 2)).round(6)
+    found = abo.audit(values, rows, shadow=make, people=2, rounds=30)
+    told = {int(found.records.rows[person.place]) for person in found.shadow.people if person.is_told(abo.Rule())}
+    members = {int(found.records.rows[one.place]) for one in found.shadow.people if one.is_member(abo.Rule())}
+    assert told | members
+    verdict = found.verdict
+    assert verdict.standing == "against"
+    assert set(verdict.disclosed) == told
+    assert set(verdict.members) == members
+    assert "tool was run again, 30 times" in verdict.how_sure
+    assert "stand in the release" not in verdict.how_sure
+    row = np.asarray(found["row"])
+    assert set(row[np.asarray(found["disclosed_by_running_again"])]) == told
+    assert set(row[np.asarray(found["disclosed"])]) == told
+    assert set(row[np.asarray(found["membership_by_running_again"])]) == members
+
+
 COPY = """
 import sys
 lines = open(sys.argv[1]).read().splitlines()

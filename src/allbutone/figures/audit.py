@@ -42,9 +42,10 @@ def lines_figure(lines: Sequence[Line]) -> go.Figure:
         if count
         else f"None of {len(shown)} measures finds more than chance explains, or can tell"
     )
+    controls = ", diamonds control people" if any(np.isfinite(line.of_control) for line in shown) else ""
     style.frame(
         figure,
-        f"{message}: dots are the table’s people, strokes what they are compared with.",
+        f"{message}: dots are the table’s people, strokes what they are compared with{controls}.",
         90 + 34 * len(shown),
         l=330,
         b=60,
@@ -77,7 +78,10 @@ def grouping_figure(groupings: Sequence[Grouping]) -> go.Figure:
     )
     style.frame(figure, message, 360, t=60, b=60)
     figure.update_xaxes(
-        title_text="Groups of each measurement", tickvals=x, ticktext=[each.name for each in groupings]
+        title_text="Groups of each measurement",
+        tickvals=x,
+        ticktext=[each.name for each in groupings],
+        range=[-0.4, len(x) - 0.6],  # room for the words of the last
     )
     above = {"orientation": "h", "x": 0, "xanchor": "left", "y": 1.02, "yanchor": "bottom", "font": {"color": INK}}
     figure.update_layout(showlegend=True, legend=above)

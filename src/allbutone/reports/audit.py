@@ -81,6 +81,8 @@ class AuditVerdict:
 
     disclosed: of whom a value is given away, the columns by row of the table; members: whose membership is.
     alarms: attacks that do better on the table's people than on control people. labels: who a row is, in words.
+    taken: people of whom values stand in the release beyond chance; run_again: of whom running the tool with and
+    without them tells, in so many `rounds`.
     """
 
     rule: Rule
@@ -93,6 +95,9 @@ class AuditVerdict:
     doubt: str
     exact: Verdict | None
     labels: Mapping[int, str]
+    taken: int = 0
+    run_again: int = 0
+    rounds: int = 0
 
     @classmethod
     def of(cls, audit: Audit) -> "AuditVerdict":
@@ -108,7 +113,8 @@ class AuditVerdict:
             found.setdefault(value.row, {})[value.column] = None
         if audit.exact and audit.exact.judged.members:
             members |= dict.fromkeys(member.row for member in audit.exact.members)
-        for person in audit.shadow.people if audit.shadow else ():
+        shadowed = audit.shadow.people if audit.shadow else ()
+        for person in shadowed:
             row = int(rows[person.place])
             if person.is_told(audit.rule):
                 found.setdefault(row, {})[person.column] = None
@@ -130,6 +136,9 @@ class AuditVerdict:
             doubt,
             audit.exact,
             labels,
+            int(given.any(axis=1).sum()),
+            sum(person.is_told(audit.rule) or person.is_member(audit.rule) for person in shadowed),
+            audit.shadow.rounds if audit.shadow else 0,
         )
 
     @property
@@ -199,6 +208,15 @@ class AuditVerdict:
             parts.append(
                 f"The whole row of {how_many(self.copied)}, which nobody else has, stands in the release."
             )
+        if more := self.taken - self.copied:
+            others = f"{more:,} {'other' if more == 1 else 'others'}" if self.copied else how_many(more)
+            parts.append(f"Of {others} values stand in the release as in the table, or nearly, beyond chance.")
+        if self.run_again:
+            parts.append(
+                f"The tool was run again, {counted(self.rounds, 'time')} with everybody and as often without each of "
+                f"those who stand out most: of {how_many(self.run_again)} its rows tell, by the lower ends of 95 % "
+                "intervals."
+            )
         if self.alarms:
             parts.append(
                 f"Chance makes {joined(self.alarms)} succeed so much more often in one of 10,000 cases at most."
@@ -211,7 +229,7 @@ class AuditVerdict:
             parts.append(f"{self.doubt[0].upper()}{self.doubt[1:]}.")
         if not self.is_known:
             parts.append(UNSAID)
-        return " ".join(parts) or "All values named stand in the release as they stand in the table."
+        return " ".join(parts)
 
     @property
     def sentence(self) -> str:
@@ -325,7 +343,7 @@ def examine(
         assumed = assume(records, synthetic, mechanism, **how, rng=rng or np.random.default_rng(0))
     watch(1)
     shadows = shadowed()
-    measures = _columns(records, tables, copies, assumed, rule)
+    measures = _columns(records, tables, copies, assumed, shadows, rule)
     return Audit(
         measures, records.backend, records, tables, rule, asked, copies, groupings, tuple(games), assumed, shadows
     )
@@ -344,7 +362,12 @@ def _looks_fitted(records: Records, synthetic: Sequence[Any], divisor: str | Non
 
 
 def _columns(
-    records: Records, tables: SideBySide, copies: Copies, assumed: Assumed | None, rule: Rule
+    records: Records,
+    tables: SideBySide,
+    copies: Copies,
+    assumed: Assumed | None,
+    shadows: Shadow | None,
+    rule: Rule,
 ) -> dict[str, np.ndarray]:
     """Return a row for each person: what is given away of them, and what was looked at."""
     given = copies.disclosed(tables, rule.probability)
@@ -366,6 +389,12 @@ def _columns(
         found["disclosed"] = found["disclosed"] | assumed.columns["disclosed"]
         found |= {f"disclosed_if_{assumed.mechanism.replace('-', '_')}": assumed.columns["disclosed"]}
         found |= {name: each for name, each in assumed.columns.items() if name not in ("row", "disclosed")}
+    if shadows is not None:
+        told, member = (np.zeros(len(given), dtype=bool) for _ in range(2))
+        for person in shadows.people:
+            told[person.place], member[person.place] = person.is_told(rule), person.is_member(rule)
+        found["disclosed"] = found["disclosed"] | told
+        found |= {"disclosed_by_running_again": told, "membership_by_running_again": member}
     return found
 
 
