@@ -213,9 +213,9 @@ class AuditVerdict:
             parts.append(f"Of {others} values stand in the release as in the table, or nearly, beyond chance.")
         if self.run_again:
             parts.append(
-                f"The tool was run again, {counted(self.rounds, 'time')} with everybody and as often without each of "
-                f"those who stand out most: of {how_many(self.run_again)} its rows tell, by the lower ends of 95 % "
-                "intervals."
+                f"The tool was run again, {counted(self.rounds, 'time')} with everybody and as often without each "
+                f"of those who stand out most: of {how_many(self.run_again)} its rows tell, by the lower ends of "
+                "95 % intervals."
             )
         if self.alarms:
             parts.append(
