@@ -19,7 +19,11 @@ WANTED = {
     "anonymeter": [["anonymeter"]],
     "smartnoise-synth": [[f"torch=={TORCH}"], ["smartnoise-synth"]],
     "synthpop-py": [["synthpop-py"]],
+    "mostlyai-engine": [[f"torch=={TORCH}"], ["mostlyai-engine"]],
 }
+# asked for, but built on PyPI for graphics cards alone, which fails beside PyTorch's build for processors; tables
+# need neither
+UNLOADABLE = {"mostlyai-engine": ["torchvision", "torchaudio"]}
 SYNTHPOP = 'cat(as.character(packageVersion("synthpop")))'
 
 
@@ -76,6 +80,8 @@ def environment(name: str, folder: Path) -> Environment:
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             return Environment(name, str(python), error=f"pip: {_last_line(done.stderr)}")
+    if unloadable := UNLOADABLE.get(name):
+        subprocess.run([str(python), "-m", "pip", "uninstall", "-q", "-y", *unloadable], check=True)
     listed = json.loads(subprocess.check_output([str(python), "-m", "pip", "list", "--format", "json"], text=True))
     version = next(each["version"] for each in listed if each["name"].lower() == name)
     size = sum(file.stat().st_size for file in place.rglob("*") if file.is_file() and not file.is_symlink())

@@ -26,6 +26,8 @@ SCRIPTS = {
     "tvae": ("sdv", "sdv_ten.py"),
     "synthpop-py": ("synthpop-py", "synthpop_py_ten.py"),
     "mst": ("smartnoise-synth", "smartnoise_ten.py"),
+    "mostlyai": ("mostlyai-engine", "mostlyai_ten.py"),
+    "synthpop": ("synthpop", "synthpop.R"),
 }
 OWN = {"classes": "classes", "normal": "general location"}
 
@@ -67,12 +69,12 @@ def main() -> None:
     tools = {}
     for kind in given.tools:
         name = SCRIPTS[kind][0]
-        tools[name] = environment(name, given.environments)
+        tools[name] = synthpop() if name == "synthpop" else environment(name, given.environments)
         make(tools[name], kind, work, list(every), made)
     judge(work, list(every), judged)
     tools["anonymeter"] = environment("anonymeter", given.environments)
     attack(tools["anonymeter"], work, list(every), attacked)
-    ten = Ten(list(every), made.found, judged.found, attacked.found, {**tools, "synthpop": synthpop()}, LIMIT)
+    ten = Ten(list(every), made.found, judged.found, attacked.found, tools, LIMIT)
     (given.out / "compare-ten.md").write_text(written(ten), encoding="utf-8")
 
 
@@ -109,9 +111,9 @@ def make_own(work: Path, names: list[str], made: Kept) -> None:
 
 
 def make(tool: Environment, kind: str, work: Path, names: list[str], made: Kept) -> None:
-    """Let one tool make rows of all tables that it has not had yet."""
+    """Let one tool make rows of all tables that it has not had yet; one that could not be had is told as it is."""
     missing = [name for name in names if f"{name}-{kind}" not in made.found]
-    if not missing:
+    if tool.error or not missing:
         return
     said = tool.run(SCRIPTS[kind][1], work, kind, LIMIT, *missing)
     for name in missing:
@@ -119,11 +121,15 @@ def make(tool: Environment, kind: str, work: Path, names: list[str], made: Kept)
 
 
 def attack(anonymeter: Environment, work: Path, names: list[str], attacked: Kept) -> None:
-    """Let Anonymeter judge all rows that there are, a table of them at a time."""
-    for key, name in there(work, names).items():
-        if key not in attacked.found:
-            said = anonymeter.run("anonymeter_ten.py", work, f"{key}:{name}.csv:{key}.csv:{name}-control.csv")
-            attacked.add(key, said.get(key, {"error": said.get("error", "no answer")}))
+    """Let Anonymeter judge all rows that there are, those of one table at a time: it compiles itself anew."""
+    every = there(work, names)
+    for name in names:
+        keys = [key for key, of in every.items() if of == name and key not in attacked.found]
+        if keys:
+            jobs = [f"{key}:{name}.csv:{key}.csv:{name}-control.csv" for key in keys]
+            said = anonymeter.run("anonymeter_ten.py", work, *jobs)
+            for key in keys:
+                attacked.add(key, said.get(key, {"error": said.get("error", "no answer")}))
 
 
 def there(work: Path, names: list[str]) -> dict[str, str]:

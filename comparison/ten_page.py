@@ -17,10 +17,12 @@ YARDSTICKS = ("bootstrap", "half")
 KINDS = {
     "classes": "allbutone, classes",
     "normal": "allbutone, normal within cells",
+    "synthpop": "synthpop in R (trees)",
     "synthpop-py": "synthpop-py (trees)",
     "sdv": "SDV, GaussianCopula",
     "tvae": "SDV, TVAE",
     "ctgan": "SDV, CTGAN",
+    "mostlyai": "mostlyai, TabularARGN",
     "mst": "smartnoise-synth, MST at ε = 3",
     "bootstrap": "*a bootstrap*",
     "half": "*the other half of the table*",
@@ -70,6 +72,8 @@ def written(ten: Ten) -> str:
         judged=_judged(ten),
         games=_games(ten),
         failed=_failed(ten),
+        unrun=_unrun(ten),
+        synthpop=ten.tools["synthpop"].error if "synthpop" in ten.tools else "not asked for",
         without=_without(ten),
         limit=ten.limit,
         machine="; ".join(machine()),
@@ -207,6 +211,22 @@ def _failed(ten: Ten) -> str:
         for name in ten.names
         if "error" in ten.made.get(key := f"{name}-{kind}", {})
     ]
+    told += [f"{each.name} ({each.error})" for each in ten.tools.values() if each.error]
+    return "; ".join(told) or "nothing"
+
+
+def _unrun(ten: Ten) -> str:
+    """Say which rows were not made or attacked at all, for want of time."""
+    had = {key.partition("-")[2] for key in ten.made}
+    told = [
+        f"{words} on {name}"
+        for kind, words in KINDS.items()
+        for name in ten.names
+        if kind in had and f"{name}-{kind}" not in ten.made
+    ]
+    kinds = {kind for kind in KINDS if kind != "half"}
+    left = sum(key.partition("-")[2] in kinds and key not in ten.attacked for key in ten.judged)
+    told += [f"Anonymeter on {left} sets of rows"] if left else []
     return "; ".join(told) or "nothing"
 
 
