@@ -193,7 +193,8 @@ def _game_line(game: Game) -> Line:
 
 
 def _distance_line(copies: Copies) -> Line:
-    rows, people = (float(np.nanmedian(each)) for each in (copies.near.to_rows, copies.near.to_people))
+    # the distance of a copy is rounding alone
+    rows, people = (float(np.nanmedian(each).round(12)) for each in (copies.near.to_rows, copies.near.to_people))
     return Line(
         "Distance to the closest record, the median",
         number(rows),

@@ -259,7 +259,7 @@ class _State:
             if not lines or json.loads(lines[0]).get("digest") != digest:
                 raise InputError(
                     f"{path} holds the runs of another table, command or people",
-                    "name another file",
+                    Cure("name another file", "out"),
                     "delete it, to begin anew",
                 )
             for line in lines[1:]:
