@@ -21,11 +21,12 @@ budget <- function(data, rows = nrow(data), release = NULL, prior = NULL, advers
                    missing = "refuse", schema = NULL, ..., dates = "refuse") {
   call <- sys.call()
   dates <- if (is.null(release)) check_dates(dates, call) else dates_of(release, if (dates != "refuse") dates, call)
-  given <- arguments(prior = prior, adversary = adversary, probability = probability, missing = missing,
+  given <- arguments(rows = rows, prior = prior, adversary = adversary, probability = probability, missing = missing,
                      schema = schema, ..., call = call)
+  if (is.logical(rows)) stop_input("`rows` is a number", call = call)
   if (!is.null(release)) given$release <- release_for(release, call)
   asked <- table_for(data, dates, call)
-  found <- ask("budget", asked$table, asked$whole, rows, given, call = call)
+  found <- ask("budget", asked$table, asked$whole, given, call = call)
   words <- found$words
   structure(
     list(count = words$confident_count, in_all = words$in_all, limiting_row = words$limiting_row,

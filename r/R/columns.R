@@ -22,7 +22,10 @@ crossing <- function(data, dates, call) {
 }
 
 column_out <- function(x, name, dates) {
-  if (is.factor(x)) return(coded(name, "levels", as.integer(x), levels(x)))
+  if (is.factor(x)) {
+    x <- factor(x, levels(x)[!is.na(levels(x))])  # a level that is NA, as addNA() makes it, is a gap
+    return(coded(name, "levels", as.integer(x), levels(x)))
+  }
   if (inherits(x, "haven_labelled")) return(labelled_out(x, name, dates))
   if (inherits(x, "Date")) {
     return(doubles(name, if (dates == DAYS) "number" else "date", floor(as.numeric(unclass(x)))))
@@ -37,7 +40,7 @@ column_out <- function(x, name, dates) {
     return(paste0("'", name, "' holds 64-bit integers; convert it with as.numeric()"))
   }
   if (!is.null(dim(x)) || !is.atomic(x) || is.complex(x) || is.raw(x)) {
-    return(paste0("'", name, "' is a ", class(x)[1], " column, which no table of people has; leave it out"))
+    return(paste0("'", name, "' is of class ", class(x)[1], ", which no column of a table of people is; leave it out"))
   }
   if (is.logical(x)) {
     if (all(is.na(x))) return(doubles(name, "number", as.numeric(x)))
@@ -114,8 +117,7 @@ without_user_missing <- function(x) {
 prototype_of <- function(data, dates) {
   columns <- lapply(stats::setNames(seq_along(data), names(data)), function(at) {
     x <- data[[at]]
-    if (inherits(x, "haven_labelled")) x <- structure(without_user_missing(x), class = class(x))
-    kept <- attributes(x)[c("levels", "class", "tzone", "units", "label", "labels")]
+    kept <- attributes(x)[c("levels", "class", "tzone", "units", "label", "labels", "na_values", "na_range")]
     kind <- if (inherits(x, "POSIXlt")) "double" else typeof(x)
     if (inherits(x, "POSIXlt")) {
       kept$class <- c("POSIXct", "POSIXt")
@@ -143,7 +145,8 @@ column_in <- function(crossed, like, dates) {
   kept <- like$attributes
   what <- kept$class
   if (!is.null(kept$labels) && is.factor(x)) {
-    codes <- unname(kept$labels)[match(as.character(x), label_names(kept$labels))]
+    labels <- attr(without_user_missing(do.call(structure, c(list(kept$labels), kept))), "labels")
+    codes <- unname(labels)[match(as.character(x), label_names(labels))]
     return(with_attributes(codes, kept))
   }
   if ("factor" %in% what) {

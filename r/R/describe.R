@@ -18,7 +18,7 @@ describe <- function(data, out = NULL, schema = NULL, force = FALSE, ..., dates 
   labels <- lapply(data, function(x) attr(x, "label", exact = TRUE))
   labels <- Filter(function(one) is.character(one) && length(one) == 1 && !is.na(one) && nzchar(one), labels)
   given <- arguments(schema = schema, ..., call = call)
-  out <- if (!is.null(out)) path.expand(out)
+  out <- if (!is.null(out)) path_for(out, call)
   labels <- if (length(labels)) labels
   found <- ask("describe", asked$table, labels, out, isTRUE(force), given, call = call)
   made <- data.frame(

@@ -17,7 +17,7 @@
 paper_study <- function(out = "paper", replicates = 1000, datasets = 1000, force = FALSE) {
   call <- sys.call()
   given <- arguments(replicates = replicates, datasets = datasets, call = call)
-  found <- ask("paper_study", path.expand(out), given, isTRUE(force), call = call)
+  found <- ask("paper_study", path_for(out, call), given, isTRUE(force), call = call)
   structure(list(page = found$page, cells = utils::read.csv(found$cells)), class = "allbutone_paper")
 }
 

@@ -31,7 +31,7 @@ plot.allbutone_budget <- function(x, file = NULL, ...) show_figure(x, x$shown$fi
 
 show_figure <- function(x, figure, file) {
   if (is.null(figure)) stop_input("this is a part of a result, which has no figure; plot the whole", call = sys.call(-1))
-  if (is.null(file)) draw(ask("drawing", figure)) else ask("write", figure, path.expand(file))
+  if (is.null(file)) draw(ask("drawing", figure)) else ask("write", figure, path_for(file, sys.call(-1)))
   invisible(x)
 }
 

@@ -3,14 +3,16 @@
 state <- new.env(parent = emptyenv())
 
 ENVIRONMENT <- "r-allbutone"
-VERSIONS <- ">=3.11"
+VERSIONS <- ">=3.11,<3.15"
 
+# What somebody has installed on purpose is used; else reticulate fetches it, where it can.
 .onLoad <- function(libname, pkgname) {
-  known <- asNamespace("reticulate")
-  if (exists("py_require", envir = known, inherits = FALSE)) {
-    get("py_require", envir = known)("allbutone", python_version = VERSIONS)
-  } else if (!nzchar(Sys.getenv("RETICULATE_PYTHON")) && has_environment()) {
+  if (nzchar(Sys.getenv("RETICULATE_PYTHON"))) return()
+  py_require <- get0("py_require", asNamespace("reticulate"), inherits = FALSE)
+  if (has_environment()) {
     reticulate::use_virtualenv(ENVIRONMENT, required = FALSE)
+  } else if (!is.null(py_require)) {
+    py_require("allbutone", python_version = VERSIONS)
   }
 }
 
@@ -20,8 +22,8 @@ has_environment <- function() {
 
 #' Install the Python package that does the work
 #'
-#' With reticulate 1.41 or later nothing need be installed: the Python package is fetched when it is first
-#' used. Earlier versions get a virtual environment of their own, `r-allbutone`, which holds Python's
+#' With reticulate 1.41 or later nothing need be installed once the Python package is on the package index: it is
+#' fetched when it is first used, unless this was called. Earlier versions get a virtual environment of their own, `r-allbutone`, which holds Python's
 #' `allbutone` and the packages it needs (NumPy, SciPy, PyArrow, Plotly and smaller ones; about 400 MB), and
 #' nothing of your own Python installation is touched.
 #'
@@ -109,7 +111,38 @@ arguments <- function(..., call = sys.call(-1)) {
                call = call)
   }
   if (is.list(given$schema)) given$schema <- schema_entries(given$schema)
-  given
+  else if (!is.null(given$schema) && !is.character(given$schema)) {
+    stop_input(paste0("`schema` is the path of a table file, or a list by column, got ", class(given$schema)[1]),
+               call = call)
+  }
+  lapply(given, as_python)
+}
+
+# Matrices cross as lists of their rows, which every version of reticulate can; by name, where rows and columns have
+# names. So do numbers that have names within a list, such as `prior = list(centre = c(bmi = 25, sbp = 120))`.
+as_python <- function(value, within = FALSE) {
+  if (is.matrix(value)) {
+    if (is.null(rownames(value)) || is.null(colnames(value))) value <- unname(value)
+    rows <- lapply(seq_len(nrow(value)), function(at) stats::setNames(as.list(value[at, ]), colnames(value)))
+    return(stats::setNames(rows, rownames(value)))
+  }
+  if (is.list(value)) return(lapply(value, as_python, within = TRUE))
+  if (is.factor(value)) value <- as.character(value)
+  if (!is.atomic(value) || is.null(names(value))) return(value)
+  if (within && is.numeric(value)) as.list(value) else unname(value)
+}
+
+# A path as Python takes it.
+path_for <- function(path, call) {
+  if (inherits(path, "allbutone_release")) {
+    stop_input("a folder is needed, got a release",
+               list(list(words = "write it to a folder first", code = "save_release(release, folder)", argument = "")),
+               call = call)
+  }
+  if (!is.character(path) || length(path) != 1 || is.na(path)) {
+    stop_input(paste0("a path is needed, one text, got ", class(path)[1]), call = call)
+  }
+  path.expand(path)
 }
 
 # A list by column, or with what a table file of a long table has above its columns, and these in `columns`.

@@ -18,10 +18,10 @@ report <- function(data, release, out = "report.html", public = FALSE, probabili
                    ..., dates = NULL, open = interactive()) {
   call <- sys.call()
   if (interactive() && !public) message("Writing the report; this takes about half a minute.")
-  given <- arguments(out = path.expand(out), public = public, probability = probability, note = note, force = force,
+  given <- arguments(out = path_for(out, call), public = public, probability = probability, note = note, force = force,
                      ..., call = call)
   asked <- table_for(data, dates_of(release, dates, call), call)
-  found <- ask("report", asked$table, release_for(release, call), given, call = call)
+  found <- ask("report", asked$table, asked$whole, release_for(release, call), given, call = call)
   made <- structure(
     list(path = found$path, headline = found$headline, may_go_out = found$verdict$may_go_out,
          how_sure = found$verdict$how_sure, membership = found$verdict$membership, mark = found$verdict$mark,
@@ -72,7 +72,7 @@ check_release <- function(folder, data = NULL, schema = NULL, people_confidentia
   call <- sys.call()
   given <- arguments(schema = schema, people_confidential = people_confidential, ..., call = call)
   table <- if (!is.null(data)) table_for(data, check_dates(dates, call), call)$table
-  found <- ask("check", path.expand(folder), table, given, call = call)
+  found <- ask("check", path_for(folder, call), table, given, call = call)
   structure(
     list(clean = !length(found$findings), verdict = found$verdict, checked = found$checked,
          notes = as.character(unlist(found$notes)), findings = rows_of(found$findings, c("where", "problem", "cure"))),

@@ -30,9 +30,9 @@
 risk <- function(data, release, adversary = NULL, probability = 0.5, mass = TRUE, ..., dates = NULL) {
   call <- sys.call()
   dates <- dates_of(release, dates, call)
-  given <- arguments(adversary = adversary, mass = mass, ..., call = call)
+  given <- arguments(adversary = adversary, probability = probability, mass = mass, ..., call = call)
   asked <- table_for(data, dates, call)
-  found <- ask("risk", asked$table, release_for(release, call), probability, given, call = call)
+  found <- ask("risk", asked$table, asked$whole, release_for(release, call), given, call = call)
   # in an environment, so that str() shows the columns and not how figures are made
   shown <- list2env(list(verdict = found$verdict, closest = data_frame(found$closest), figures = found$figures))
   structure(data_frame(found$table), class = c("allbutone_risk", "data.frame"), shown = shown)

@@ -20,8 +20,9 @@
 #' @param schema What is declared of columns: the path of a table file, which [describe()] drafts, or a list by
 #'   column, such as `list(crp = list(scale = "log", low = 0))`. Of a long table: `list(person = "id", visit =
 #'   "month", visits = c(0, 6, 12), columns = list(crp = list(scale = "log")))`.
-#' @param prior What is known of the measurements beforehand: the path of a prior file or its entries in a list;
-#'   flat by default.
+#' @param prior What is known of the measurements beforehand: the path of a prior file or its entries in a list,
+#'   such as `list(centre = c(sbp = 128, bmi = 26), spread = c(sbp = 15, bmi = 4))`, or `mean`, `mean_weight`, `df` and
+#'   `scale`, a matrix; flat by default.
 #' @param dates `"refuse"`, for dates and times that are not declared, or `"days"` to model all as days since 1970.
 #' @param ... Further arguments of Python's `Synthesizer`, `sample` and `Records.of`, by name: `columns`, `drop`,
 #'   `complete_cases`, `drop_unusable`, `missing_codes`, `rows_are_people`, `model`, `classes`, `cells`,
@@ -75,15 +76,17 @@ NULL
 #' @rdname releases
 #' @export
 save_release <- function(release, folder, force = FALSE) {
-  ask("save", release_for(release, sys.call()), path.expand(folder), isTRUE(force), call = sys.call())
+  call <- sys.call()
+  ask("save", release_for(release, call), path_for(folder, call), isTRUE(force), call = call)
   invisible(folder)
 }
 
 #' @rdname releases
 #' @export
 load_release <- function(folder, like = NULL, dates = "refuse") {
-  prototype <- if (!is.null(like)) prototype_of(like, check_dates(dates, sys.call()))
-  new_release(ask("load", path.expand(folder), call = sys.call()), prototype)
+  call <- sys.call()
+  prototype <- if (!is.null(like)) prototype_of(like, check_dates(dates, call))
+  new_release(ask("load", path_for(folder, call), call = call), prototype)
 }
 
 #' @rdname releases
@@ -100,7 +103,7 @@ as.data.frame.allbutone_release <- function(x, row.names = NULL, optional = FALS
   if (length(i) != 1 || is.na(i) || i < 1 || i > fields$datasets || i != round(i)) {
     stop_input(paste0("there is no dataset ", i[1], "; the release has ", fields$datasets), call = sys.call())
   }
-  data_frame(ask("dataset", fields$python, as.integer(i)), fields$prototype)
+  data_frame(ask("dataset", release_for(x, sys.call()), as.integer(i)), fields$prototype)
 }
 
 #' @rdname releases
@@ -137,7 +140,7 @@ release_for <- function(release, call) {
     return(release$python)
   }
   if (is.character(release) && length(release) == 1) return(path.expand(release))
-  if (is.list(release) || is.character(release)) return(lapply(release, release_for, call = call))
+  if ((is.list(release) && !is.data.frame(release)) || is.character(release)) return(lapply(release, release_for, call = call))
   stop_input(paste0("a release is what synthesize() draws, or its folder, got ", class(release)[1]), call = call)
 }
 

@@ -32,6 +32,16 @@ def test_scale_may_be_a_number_or_a_diagonal(tmp_path, scale, diagonal):
     assert (prior.mean_weight, prior.df) == (1, 4)
 
 
+def test_a_matrix_may_be_by_name_in_any_order(tmp_path):
+    text = "mean = { ldl = 3, bmi = 25 }\n[scale]\nldl = { ldl = 1, bmi = 2 }\nbmi = { ldl = 2, bmi = 20 }"
+    prior = read(tmp_path, text)
+    np.testing.assert_array_equal(prior.mean, [25, 3])
+    np.testing.assert_array_equal(prior.scale, [[20, 2], [2, 1]])
+    for wrong in (text.replace("ldl = 1", "hdl = 1"), text.replace("{ ldl = 1, bmi = 2 }", "4")):
+        with pytest.raises(abo.InputError, match="the prior's scale"):
+            read(tmp_path, wrong)
+
+
 def test_centre_and_spread_are_the_expected_mean_and_deviation(tmp_path):
     prior = read(tmp_path, "df = 9\n[centre]\nldl = 3.5\nbmi = 25\n[spread]\nbmi = 5\nldl = 1")
     np.testing.assert_array_equal(prior.mean, [25, 3.5])

@@ -12,6 +12,7 @@ import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +28,14 @@ from allbutone.figures.parts import Mark, parts_of
 from allbutone.figures.risk import disclosure_figure, membership_figure
 from allbutone.figures.style import titled
 from allbutone.support.errors import Cure
+from allbutone.support.text import listed
 from allbutone.tables.described import described
 
+OF_FILES = {"header", "encoding"}  # what no data frame needs to be told
 MOST_CLOSEST = 100  # people whom R can show of those who come closest to being disclosed
 # entries that say which values a column has
 GRID = {"kind", "levels", "decimals", "derived", "cut", "sum", "step", "step_of", "quantiles"}
+COMPUTED = {"derived", "cut"}  # entries of a column that need not be in the table
 NA_INTEGER = -(2**31)  # what R holds where an integer, or the code of a factor, is missing
 # letters that every device of R has: pdf() knows neither curved quotes nor the signs of marks
 SIMPLE = str.maketrans(
@@ -108,9 +112,11 @@ def answered(name: str, *given: Any) -> dict[str, Any]:
         try:
             answer["value"] = globals()[name](*given)
         except abo.InputError as error:
-            cures = [{"words": each.words, "argument": each.argument, "code": _code(each)} for each in error.cures]
-            answer |= {"message": error.worded(in_r), "problem": error.problem, "cures": cures}
-        except (MemoryError, OSError, TypeError) as error:  # a TypeError: an argument that no function has
+            ways = [each for each in error.cures if each.argument not in OF_FILES]
+            cures = [{"words": each.words, "argument": each.argument, "code": _code(each)} for each in ways]
+            worded = abo.InputError(error.problem, *ways, where=error.where).worded(in_r)
+            answer |= {"message": worded, "problem": error.problem, "cures": cures}
+        except (MemoryError, OSError) as error:
             answer |= {"message": str(error) or type(error).__name__, "problem": str(error), "cures": []}
     ours = [each for each in noticed if issubclass(each.category, UserWarning)]
     answer["warnings"] = [{"kind": each.category.__name__, "words": str(each.message)} for each in ours]
@@ -146,15 +152,32 @@ def _r_name(name: Any) -> str:
     return str(name) if str(name).replace(".", "_").isidentifier() else f"`{name}`"
 
 
-def _named(given: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return R's arguments as Python takes them: whole numbers as such, one name in a list, nothing left out."""
+def _named(given: Mapping[str, Any] | None, *functions: Callable[..., Any]) -> dict[str, Any]:
+    """Return R's arguments as these functions take them: whole numbers as such, what may be several in a list."""
     named = {name: _argument(value) for name, value in (given or {}).items() if value is not None}
-    for name in ("columns", "drop", "keep"):
-        if isinstance(named.get(name), str):
+    _require_known(named, "argument", *functions)
+    for name in ("columns", "drop", "keep", "missing_codes"):
+        if isinstance(named.get(name), str | int | float):
             named[name] = [named[name]]  # one text would be taken apart at commas
     if "adversary" in named:
-        named["adversary"] = abo.Adversary(**named["adversary"])
+        named["adversary"] = _adversary(named["adversary"])
     return named
+
+
+def _require_known(given: Mapping[str, Any], what: str, *functions: Callable[..., Any]) -> None:
+    known = sorted(set().union(*map(_parameters, functions)))
+    for name in given:
+        if name not in known:
+            near = get_close_matches(name, known, 1)
+            raise abo.InputError(f"there is no {what} `{name}`", *[f"did you mean `{each}`?" for each in near])
+
+
+def _adversary(given: Any) -> abo.Adversary:
+    if not isinstance(given, Mapping):
+        example = Cure("name the columns that they know, say", "adversary", {"known": given})
+        raise abo.InputError("an adversary is a list of what they know, and of what they lack", example)
+    _require_known(given, "entry of an adversary", abo.Adversary)
+    return abo.Adversary(**given)
 
 
 def _argument(value: Any) -> Any:
@@ -165,11 +188,18 @@ def _argument(value: Any) -> Any:
     return {key: _argument(each) for key, each in value.items()} if isinstance(value, dict) else value
 
 
-def _schema(given: Any, whole: Sequence[str]) -> abo.Schema:
-    """Return what is declared, with no decimals for the columns that R holds as whole numbers or dates."""
+def _schema(given: Any, whole: Sequence[str], names: Sequence[str] | None = None) -> abo.Schema:
+    """Return what is declared, with no decimals for the columns that R holds as whole numbers or dates.
+
+    A list is typed for this very table, of these names: a column that it has not is a slip.
+    """
     if isinstance(given, Mapping):
         is_long = isinstance(given.get("person"), str)  # what tells the visits, and the columns; else by column
         columns = given.get("columns", {}) if is_long else given
+        computed = [name for name, each in columns.items() if isinstance(each, Mapping) and COMPUTED & each.keys()]
+        if names is not None and (lost := sorted(set(columns) - {*names, *computed})):
+            words = f"`schema` declares {listed(lost)}, which the table has not: nothing comes of it."
+            warnings.warn(words, abo.Caution, stacklevel=2)
         columns = {name: _whole(each) if name in whole else each for name, each in columns.items()}
         given = {**(given if is_long else {}), "columns": columns}
     schema = abo.Schema.of(given)
@@ -182,13 +212,22 @@ def _whole(entries: Any) -> Any:
     return entries if not isinstance(entries, Mapping) or GRID & entries.keys() else {**entries, "decimals": 0}
 
 
-def _reading(given: Mapping[str, Any] | None, whole: Sequence[str]) -> dict[str, Any]:
-    named = _named(given)
-    return named | {"schema": _schema(named.get("schema"), whole)}
+def _reading(table: pa.Table, whole: Sequence[str], named: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments with what is declared, so that what is whole in R's table stays whole."""
+    return {**named, "schema": _schema(named.get("schema"), whole, table.column_names)}
+
+
+def _judging(
+    table: pa.Table, whole: Sequence[str], given: Mapping[str, Any], function: Callable[..., Any]
+) -> dict[str, Any]:
+    """Return the arguments of what is asked of a release, which declares the table unless that is done here."""
+    named = _named(given, function, abo.Records.of)
+    return _reading(table, whole, named) if "schema" in named else named
 
 
 def _parameters(function: Callable[..., Any]) -> set[str]:
-    return {name for name, each in inspect.signature(function).parameters.items() if each.kind != each.VAR_KEYWORD}
+    found = inspect.signature(function).parameters
+    return {name for name, each in found.items() if each.kind != each.VAR_KEYWORD and name != "self"}
 
 
 # What R's functions ask.
@@ -206,7 +245,7 @@ def demo() -> pa.Table:
 
 def synthesize(table: pa.Table, whole: Sequence[str], given: Mapping[str, Any]) -> abo.Release:
     """Fit and draw; each argument goes where it is known."""
-    named = _reading(given, whole)
+    named = _reading(table, whole, _named(given, abo.Synthesizer, abo.Synthesizer.sample, abo.Records.of))
     making, drawing = _parameters(abo.Synthesizer), _parameters(abo.Synthesizer.sample)
     parts: tuple[dict[str, Any], ...] = ({}, {}, {})
     for name, value in named.items():
@@ -234,9 +273,9 @@ def load(folder: str) -> abo.Release:
     return abo.load_release(folder)
 
 
-def risk(table: pa.Table, release: Any, probability: float, given: Mapping[str, Any]) -> dict[str, Any]:
+def risk(table: pa.Table, whole: Sequence[str], release: Any, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the risk table, the verdict in words, the values that come closest, and the figures."""
-    found = abo.risk(table, release, probability=probability, **_named(given))
+    found = abo.risk(table, release, **_judging(table, whole, given, abo.risk))
     verdict = found.verdict
     names = ("passed", "people", "mark", "headline", "who", "how_sure", "membership", "rule_words")
     words = {name: getattr(verdict, name) for name in names}
@@ -249,18 +288,19 @@ def risk(table: pa.Table, release: Any, probability: float, given: Mapping[str, 
     return {"table": found.to_arrow(), "verdict": words, "closest": closest, "figures": figures}
 
 
-def budget(table: pa.Table, whole: Sequence[str], rows: float | None, given: Mapping[str, Any]) -> dict[str, Any]:
+def budget(table: pa.Table, whole: Sequence[str], given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the budget, in words and numbers, its figure, and everybody's chances."""
-    plan = abo.budget(table, rows=None if rows is None else _argument(rows), **_reading(given, whole))
+    named = {"rows": None, **_named(given, abo.budget, abo.Records.of)}
+    plan = abo.budget(table, **_reading(table, whole, named))
     people = pa.table({name: np.asarray(values) for name, values in plan.columns().items()})
     names = ("sentence", "assumptions", "confident_count", "in_all", "limiting_row", "limiting_column")
     words = {name: getattr(plan, name) for name in names}
     return {"words": words, "people": people, "figure": titled(budget_figure(plan))}
 
 
-def report(table: pa.Table, release: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+def report(table: pa.Table, whole: Sequence[str], release: Any, given: Mapping[str, Any]) -> dict[str, Any]:
     """Write the report; return what it finds."""
-    made = abo.report(table, release, **_named(given))
+    made = abo.report(table, release, **_judging(table, whole, given, abo.report))
     found = [{"subject": each.subject, "words": each.words} for each in made.findings]
     judged = made.verdict
     verdict = (
@@ -273,7 +313,7 @@ def report(table: pa.Table, release: Any, given: Mapping[str, Any]) -> dict[str,
 
 def check(folder: str, table: pa.Table | None, given: Mapping[str, Any]) -> dict[str, Any]:
     """Look at a release's folder, its zip file or one of its datasets."""
-    named = _named(given)
+    named = _named(given, abo.check)
     if isinstance(named.get("schema"), Mapping):
         named["schema"] = _schema(named["schema"], ())
     done = abo.check(folder, table, **named)
@@ -285,7 +325,7 @@ def describe(
     table: pa.Table, labels: Mapping[str, str] | None, out: str | None, force: bool, given: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Look at every column; write a draft of a table file where that is asked for."""
-    found = described(table, **_reading(given, ()), labels=labels)
+    found = described(table, **_reading(table, (), _named(given, described)), labels=labels)
     if out is not None:
         found.write(Path(out), force=force)
     return {"sentence": found.sentence, "columns": found.lines(), "notes": list(found.notes)}
@@ -295,7 +335,7 @@ def paper_study(out: str, given: Mapping[str, Any], force: bool) -> dict[str, An
     """Make the paper again by its command; return where its page is."""
     from allbutone.cli.main import command_line
 
-    options = [part for name, value in _named(given).items() for part in (f"--{name}", str(value))]
+    options = [part for name, value in given.items() for part in (f"--{name}", str(_argument(value)))]
     with contextlib.redirect_stdout(io.StringIO()):  # it speaks of commands, not of R
         command_line()(["paper", "--out", out, *options, *["--force"] * force], standalone_mode=False)
     return {"page": str(Path(out, "paper.html")), "cells": str(Path(out, "study", "cells.csv"))}

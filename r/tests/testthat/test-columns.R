@@ -48,8 +48,24 @@ test_that("haven's labels come back as haven makes them", {
   table <- data.frame(x = c(1, 2, 1, NA))
   table$x <- haven::labelled(table$x, c(no = 1, yes = 2), label = "Ever?")
   expect_equal(there_and_back(table)$x, table$x)
+  # what stands for no value becomes a gap; the codebook stays as it is
   table$y <- haven::labelled_spss(c(1, 2, 9, 1), c(no = 1, yes = 2, refused = 9), na_values = 9)
-  expect_identical(as.vector(unclass(there_and_back(table)$y)), c(1, 2, NA, 1))
+  table$z <- haven::labelled_spss(c(-8, 2.5, 3.5, 1), c(unknown = -8), na_range = c(-9, -7))
+  table$a <- haven::labelled(c("f", "m", "f", NA), c(Female = "f", Male = "m"))
+  table$b <- haven::labelled(c(2L, 1L, 3L, 1L), c(low = 1L, high = 2L, high = 3L))
+  back <- there_and_back(table)
+  expect_identical(as.vector(unclass(back$y)), c(1, 2, NA, 1))
+  expect_identical(as.vector(unclass(back$z)), c(NA, 2.5, 3.5, 1))
+  for (name in c("y", "z")) expect_identical(sorted_attributes(back[[name]]), sorted_attributes(table[[name]]))
+  for (name in c("a", "b")) expect_identical(back[[name]], table[[name]])
+})
+
+test_that("a level that is NA is a gap, and is that level again", {
+  needs_python()
+  table <- data.frame(x = addNA(factor(c("b", NA, "a", "b"), levels = c("b", "a"))))
+  asked <- allbutone:::table_for(table, "refuse", NULL)
+  expect_identical(asked$table$column(0L)$null_count, 1L)
+  expect_identical(there_and_back(table)$x, table$x)
 })
 
 test_that("what keeps a table of people from being one is refused, all at once", {

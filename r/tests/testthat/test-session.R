@@ -33,6 +33,26 @@ test_that("a session goes from a data frame to verdict and report", {
   expect_error(report(table, release, page$path, open = FALSE), "exists", class = "allbutone_input_error")
 })
 
+test_that("the ten lines of the vignette go from a data frame to verdict and report, typed as they stand there", {
+  needs_python()
+  places <- c(test_path("../../vignettes/allbutone.Rmd"), system.file("doc", "allbutone.Rmd", package = "allbutone"))
+  skip_if_not(any(file.exists(places)), "the vignette is not at hand")
+  lines <- readLines(places[file.exists(places)][1])
+  first <- grep("^```\\{r ten-lines\\}", lines) + 1
+  code <- lines[first:(first + which(lines[-(1:first)] == "```")[1] - 1)]
+  expect_length(code, 10)
+  folder <- tempfile()
+  dir.create(folder)
+  writeLines(code, file.path(folder, "ten.R"))
+  before <- setwd(folder)
+  on.exit(setwd(before))
+  said <- paste(system2(file.path(R.home("bin"), "Rscript"), c("--vanilla", "ten.R"), stdout = TRUE), collapse = " ")
+  for (words in c("The people closest to being disclosed", "Membership: ", "Written: report.html")) {
+    expect_match(said, words, fixed = TRUE)
+  }
+  expect_true(check_release("release")$clean)
+})
+
 test_that("a table file that describe() drafts is one that synthesize() takes", {
   needs_python()
   drafted <- tempfile(fileext = ".toml")

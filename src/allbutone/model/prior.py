@@ -25,7 +25,8 @@ def read_prior(path: str | Path, columns: Sequence[str], schema: Schema | None =
     """Read a TOML or JSON prior file for these columns.
 
     `mean` with `scale` (a number, a list for the diagonal, or a matrix), or `centre` with `spread`: what public
-    sources say of each column's mean and standard deviation; lists in column order or tables by column name.
+    sources say of each column's mean and standard deviation; lists in column order or tables by column name
+    (of a matrix a table of tables).
     Without `centre` it is 0, without `spread` 1.
     `mean_weight` (default 1) and `df` (default p + 2) say how many records the prior is worth.
     Where `schema` declares another scale, centre and spread are in natural units, mean and scale on that scale.
@@ -114,15 +115,19 @@ def _number(name: str, value: Any) -> float:
         raise InputError(f"the prior's {name} holds a whole number too large for a double") from error
 
 
+def _in_order(name: str, value: dict[str, Any], columns: Sequence[str]) -> list[Any]:
+    unknown = [key for key in value if key not in columns]
+    absent = [column for column in columns if column not in value]
+    if unknown or absent:
+        fault = f"names {unknown[0]!r:.60}, no such column" if unknown else f"leaves out {absent[0]!r}"
+        raise InputError(f"the prior's {name} {fault}", f"the columns are {', '.join(columns)}")
+    return [value[column] for column in columns]
+
+
 def _vector(name: str, value: Any, columns: Sequence[str]) -> np.ndarray:
     """Read a number for all columns, a list in column order, or a table by column name."""
     if isinstance(value, dict):
-        unknown = [key for key in value if key not in columns]
-        absent = [column for column in columns if column not in value]
-        if unknown or absent:
-            fault = f"names {unknown[0]!r:.60}, no such column" if unknown else f"leaves out {absent[0]!r}"
-            raise InputError(f"the prior's {name} {fault}", f"the columns are {', '.join(columns)}")
-        value = [value[column] for column in columns]
+        value = _in_order(name, value, columns)
     if not isinstance(value, list):
         value = [value] * len(columns)
     if len(value) != len(columns):
@@ -131,6 +136,9 @@ def _vector(name: str, value: Any, columns: Sequence[str]) -> np.ndarray:
 
 
 def _matrix(value: Any, columns: Sequence[str]) -> np.ndarray:
+    if isinstance(value, dict) and any(isinstance(row, dict) for row in value.values()):
+        rows = _in_order("scale", value, columns)
+        value = [_in_order("scale", row, columns) if isinstance(row, dict) else row for row in rows]
     if not (isinstance(value, list) and value and isinstance(value[0], list)):
         return np.diag(_vector("scale", value, columns))
     p = len(columns)
