@@ -62,16 +62,21 @@ the app computes them for any table, prior and release, and lets the star be dra
 <script>
 const answers = $answers, counts = $counts, curves = $curves;
 const by = name => document.getElementById(name);
+// while plotly fits a figure to another width its box has no height, and what follows would move up over it
+function draw(id, figure) {
+  by(id).style.minHeight = figure.layout.height + "px";
+  Plotly.react(id, figure.data, figure.layout, { displayModeBar: false, responsive: true });
+}
 function show() {
   const place = by("place").value, count = counts[by("count").value], answer = answers[place][count];
   by("shown").textContent = count;
   by("told").innerHTML = answer.told;
   by("story").innerHTML = answer.story;
   by("words").textContent = answer.figure.layout.meta.message;
-  Plotly.react("landscape", answer.figure.data, answer.figure.layout, { displayModeBar: false, responsive: true });
+  draw("landscape", answer.figure);
   const curve = curves[place];
   for (const shape of curve.layout.shapes ?? []) if (shape.name === "present") shape.x0 = shape.x1 = count;
-  Plotly.react("curve", curve.data, curve.layout, { displayModeBar: false, responsive: true });
+  draw("curve", curve);
 }
 let playing = 0;
 function stop() { clearInterval(playing); playing = 0; }
