@@ -39,6 +39,12 @@ def requirements() -> tuple[set[str], set[str]]:
     return {each.replace(" ", "") for each in needed}, told
 
 
+def addresses() -> list[tuple[str, str]]:
+    """Return every address of docs/addresses.md with each file that has to hold the same."""
+    rows = re.findall(r"^\|[^|]+\| `([^`]+)` \|([^|]*)\|$", text_of("docs/addresses.md"), re.MULTILINE)
+    return [(address, name) for address, files in rows for name in re.findall(r"`([^`]+)`", files)]
+
+
 def disagreements() -> list[str]:
     """Return all that stands against giving this version out."""
     told, found = versions(), []
@@ -49,6 +55,8 @@ def disagreements() -> list[str]:
     needed, recipe = requirements()
     if needed != recipe:
         found.append(f"conda/recipe.yaml needs other packages: {', '.join(sorted(needed ^ recipe))}")
+    if other := {name for address, name in addresses() if address not in text_of(name)}:
+        found.append(f"addresses are not those of docs/addresses.md in {', '.join(sorted(other))}")
     holding = [name for name in WITH_ADDRESSES if PLACEHOLDERS.search(text_of(name))]
     if holding:
         found.append(f"placeholders of addresses (docs/addresses.md) are left in {', '.join(holding)}")

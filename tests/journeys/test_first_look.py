@@ -34,6 +34,18 @@ def test_every_release_file_is_where_the_checks_look():
     assert needed == recipe, "conda/recipe.yaml: the packages are those of pyproject.toml"
 
 
+def test_addresses_are_those_of_one_page(monkeypatch):
+    import checks.release as release
+
+    placed = release.addresses()
+    assert {name for _, name in placed} | {"docs/addresses.md"} == set(release.WITH_ADDRESSES)
+    assert not any("addresses are not" in each for each in release.disagreements())
+    known = release.text_of
+    monkeypatch.setattr(release, "text_of", lambda name: known(name).replace("maintainers@", "others@")
+                        if name == "r/DESCRIPTION" else known(name))  # fmt: skip
+    assert any("docs/addresses.md in r/DESCRIPTION" in each for each in release.disagreements())
+
+
 def test_the_first_minute_shuts_nobody_out(first_look, tmp_path, monkeypatch, chromium):
     from app_server import inaccessible
 
