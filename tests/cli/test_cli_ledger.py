@@ -271,4 +271,5 @@ def test_a_second_attempt_is_told_and_has_no_pass_unless_it_is_within_the_budget
     assert first.startswith(("! It passes, but it is attempt 2", "✘"))
     usual = allbutone("risk", table, "r2", *weak[2:])[1]
     assert "This is attempt 2" in usual
+    assert "it would have failed for" in usual or "✘" in usual  # what that tells of the release at hand
     assert allbutone("ledger", "show", table)[0] == 0

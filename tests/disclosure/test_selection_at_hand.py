@@ -100,4 +100,5 @@ def test_q_is_of_who_is_nearest_or_stands_out_and_of_nobody_where_it_cannot_be_t
 
 def test_words_tell_what_others_gain():
     assert "up to 1.25 times as probable" in Selection(7, 0.2, 0.01).in_words
+    assert "tells next to nothing" in Selection(7, 0.001, 0.001).in_words
     assert [Selection(7, share, 0.0).tells for share in (0.0, 0.2)] == [False, True]

@@ -45,10 +45,12 @@ def test_every_text_of_the_annex_is_on_the_page_at_length():
     page = PAGE.read_text(encoding="utf-8").replace("‑", "-")
     for name in (
         "Opinion 05/2014",
+        "C-582/14",
         "C-413/23 P",
         "2025/327",
         "Policy 0070",
         "27559",
+        "20889",
         "800-226",
         "ICO",
         "164.514(b)(1)",

@@ -102,6 +102,8 @@ def report(
         return
     describe_assessment(case)
     show_together(judged)
+    if case.selection:
+        terminal.say(f"{case.selection.in_words}\n")
     for words in case.left_out:
         terminal.say(f"Not told, because the records stay where they are: {words}")
     _show_written(out)

@@ -148,10 +148,11 @@ def risk(
     verdict = verdict_of(judged.columns, rule, judged.among, judged.luck, outside, judged.records.schema)
     only = None if attack.known_names is None else tuple(reading.named_columns(attack.known_names, release.order))
     verdict = replace(verdict, attempts=judged.attempts, only=only, left_open=_left_open(asked, judged))
-    chosen = _selection(asked, judged) if verdict.passed and not verdict.may_go_out else None
+    again = bool(judged.together and judged.together.attempts)
+    chosen = _selection(asked, judged) if verdict.passed and (again or not verdict.may_go_out) else None
     terminal.show_verdict(verdict)
     reading.show_together(judged.together)
-    if chosen and chosen.tells:
+    if chosen and (again or chosen.tells):
         terminal.say(f"{chosen.in_words}\n")
     terminal.show_values(judged.columns, rule, outside, verdict.schema)
     if judged.who:

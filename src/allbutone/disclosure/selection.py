@@ -45,6 +45,11 @@ class Selection:
     def in_words(self) -> str:
         """What the adversary can exclude because it was given out."""
         whose = self.called or f"row {self.row}"
+        if not self.tells:
+            return (
+                f"Of the values that {whose} may have by this release, it would have failed for hardly any "
+                f"({self.share:.1%}): that it was given out because it passed tells next to nothing."
+            )
         return (
             f"Of the values that {whose} may have by this release, it would have failed for "
             f"{self.share:.1%} (standard error {100 * self.error:.1f} points): who knows that it was given "

@@ -15,7 +15,7 @@ ANSWERS = (
         "whether the result is anonymous in law",
     ),
     (
-        "Court of Justice, C-413/23 P (2025): means reasonably likely to be used",
+        "Court of Justice, C-582/14 (2016) and C-413/23 P (2025): means reasonably likely to be used",
         "more than these: the adversary has every other record",
         "what is reasonably likely for your recipient",
     ),
@@ -33,6 +33,11 @@ ANSWERS = (
         "ISO/IEC 27559:2022: maximum or average risk, adversarial testing",
         "the maximum over people, by an exact attack on each",
         "environment, contracts and motives",
+    ),
+    (
+        "ISO/IEC 20889:2018: technique and formal model",
+        "synthetic data from a Bayesian model; differential privacy where a release has a guarantee, else none",
+        "whether that suffices: a classification sets no limit",
     ),
     (
         "NIST SP 800-226 (2025): guarantees",

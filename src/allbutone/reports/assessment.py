@@ -130,11 +130,14 @@ class Assessment:
 
     @cached_property
     def selection(self) -> Selection | None:
-        """What it tells that it passed, where it does, and as much as this does not always."""
-        if not self.verdict.passed or self.verdict.may_go_out or self.standing is not None:
+        """What it tells that it passed: of another attempt, and where as much as this does not always pass."""
+        again = self.judged is not None and bool(self.judged.attempts)
+        always = self.verdict.may_go_out and not again
+        if not self.verdict.passed or always or self.standing is not None:
             return None
         release = self.judged.release if self.judged else self.release
-        return selection_of(self.records, release, self.risk, self.rule)
+        found = selection_of(self.records, release, self.risk, self.rule)
+        return found if found and (again or found.tells) else None
 
     @cached_property
     def epsilons(self) -> np.ndarray | None:

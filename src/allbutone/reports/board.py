@@ -136,7 +136,8 @@ def _of_budget(case: Assessment) -> tuple[tuple[str, ...], list[str]]:
     if case.judged and case.judged.counted:
         more.append(f"Judged together with what went out earlier: {_numbers(case.judged.counted)} of the ledger.")
     if case.judged and case.judged.attempts:
-        more.append(f"Drawn before it, judged and not given out: {_numbers(case.judged.attempts)} of the ledger.")
+        said = f"Drawn before it, judged and not given out: {_numbers(case.judged.attempts)} of the ledger."
+        more.append(f"{said} {case.selection.in_words}" if case.selection else said)
     return tuple(more), next_steps(case.verdict, case.remedies, case.earlier_count)
 
 

@@ -126,7 +126,7 @@ def _judged_words(case: Assessment | GuaranteedCase) -> dict[str, str]:
         said = f"{private_risk_sentence(case.risk, case.noisy)} Guaranteed: {case.noisy.in_words} {case.left}"
         return {"selection": "", "tells": "", "judged": said.strip()}
     assert case.judged is not None
-    tells = case.selection.in_words if case.selection and case.selection.tells else ""
+    tells = case.selection.in_words if case.selection else ""
     return {"selection": case.judged.selection, "tells": tells, "judged": case.judged.sentence}
 
 
