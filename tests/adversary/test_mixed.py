@@ -10,7 +10,7 @@ from scipy.stats import invwishart, matrix_normal, multivariate_t
 
 import allbutone as abo
 from allbutone.adversary.leave_one_out import LeaveOneOut
-from allbutone.adversary.mixed import CellIntegrals, MixedLeaveOneOut, cell_beliefs
+from allbutone.adversary.mixed import CellIntegrals, MixedLeaveOneOut, cell_beliefs, level_alone
 from allbutone.adversary.proposal import Points
 from allbutone.model.location import LocationModel, MixedRecords, Parameters
 from allbutone.model.moments import Cells
@@ -270,6 +270,20 @@ def test_known_measurements_tell_of_the_category(rng):
     others = prior.update(others_of(records, 5)).predictive()
     logs = others.log_density(MixedRecords.of(np.arange(6), np.repeat(records.values[[5]], 6, axis=0)))
     np.testing.assert_allclose(beliefs.baseline[0], np.exp(logs - logs.max()) / np.exp(logs - logs.max()).sum())
+
+
+@pytest.mark.parametrize("separate", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_category_alone_is_that_of_all_cells_in_which_all_else_is_right(rng, kind, separate):
+    prior, records, datasets, drawn = case(rng, kind, separate, n=40, p=2)
+    everyone = MixedLeaveOneOut.of(records, prior, datasets, drawn)
+    rows, sizes = np.arange(0, 40, 3), prior.cells.sizes
+    for category in range(len(sizes)):
+        others = [place for place in range(len(sizes)) if place != category]
+        every = cell_beliefs(CellIntegrals.of(everyone, Points(1), (0, 1)), rows, others)
+        found = level_alone(everyone, rows, category)
+        for one, two in zip(found, every.of_true_level(category), strict=True):
+            np.testing.assert_allclose(one, two, atol=1e-12)
 
 
 def test_one_known_measurement_is_integrated_over_the_other(rng):

@@ -11,7 +11,6 @@ import allbutone as abo
 from allbutone.adversary.build import from_datasets
 from allbutone.adversary.membership import evidence_in_cells
 from allbutone.adversary.mixed import MixedLeaveOneOut, level_alone
-from allbutone.adversary.proposal import Points
 from allbutone.disclosure.budget_case import Case
 from allbutone.disclosure.exposure_law import ExposureLaw
 from allbutone.disclosure.rule import USUAL
@@ -153,5 +152,5 @@ def test_what_releases_say_of_records_as_they_are_is_what_risk_says(rng, rows, c
         for place in range(4):
             alike = (people.as_they_are.category == place) | (people.as_they_are.category < 0)
             share = 1 / np.sum(np.exp(odds[:, alike] - odds[:, :1]), axis=1)
-            expected, _, _ = level_alone(attacks, Points(), some, (0, 1), place)
+            expected, _, _ = level_alone(attacks, some, place)
             np.testing.assert_allclose(share, expected, atol=1e-9)

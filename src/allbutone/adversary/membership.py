@@ -73,7 +73,7 @@ def evidence_in_cells(
     found = posteriors.log_density_unnormalized(truth) + offset - own
     for part in (everyone, *everyone.rest):
         places, among = part.places_of(rows)
-        counted = part._cell_opinions(places)[np.arange(len(rows)), cells]
+        counted = part.cell_opinions(places, cells[:, None])[:, 0]
         totals = part.opinions * np.log(np.sum(part.whole.weights) - 1)
         totals -= sum(np.log(np.sum(model.weights) - 1) for model in part.after)
         found = found + among * (counted + totals)

@@ -107,34 +107,37 @@ class MixedLeaveOneOut:
                 found.append(np.where(np.asarray(here.mean_weight) <= 1.5, 1.0, share))
         return np.max(found, axis=0)
 
-    def log_cell_odds(self, rows: Int[np.ndarray, " b"]) -> tuple[np.ndarray, np.ndarray]:
-        """Return the log weight of each cell (b, cells) by what was counted, without the releases and with them.
+    def log_cell_odds(
+        self, rows: Int[np.ndarray, " b"], cells: Int[np.ndarray, "b c"] | None = None
+    ) -> tuple[Float[np.ndarray, "b c"], Float[np.ndarray, "b c"]]:
+        """Return the log weight of cells, all if not given, by what was counted: without the releases, with them.
 
         log α_c, and Σⱼ log(α_c + m_cj) + Σₗ log π_cl − (k + m − 1)·log α_c, α_c with the others counted in; up to
         a constant. What the measurements say of the cell comes on top.
         """
-        before = np.log(self.believed.weights - self._own_cell(rows))
-        found = before + self._cell_opinions(rows)
+        cells = np.arange(self.cells)[None] if cells is None else cells
+        before = np.log(self.believed.weights[cells] - self._own_cell(rows, cells))
+        found = before + self.cell_opinions(rows, cells)
         for part in self.rest:
             places, among = part.places_of(rows)
-            found = found + among[:, None] * part._cell_opinions(places)
+            found = found + among[:, None] * part.cell_opinions(places, cells)
         return before, found
 
-    def _own_cell(self, rows: Int[np.ndarray, " b"]) -> Float[np.ndarray, "b cells"]:
+    def _own_cell(self, rows: Int[np.ndarray, " b"], cells: Int[np.ndarray, "#b c"]) -> Float[np.ndarray, "b c"]:
         """Return 1 in the cell that each record is in."""
-        own = np.zeros((len(rows), self.cells))
-        own[np.arange(len(rows)), self.records.cells[rows]] = 1.0
-        return own
+        return (cells == self.records.cells[rows][:, None]).astype(float)
 
-    def _cell_opinions(self, rows: Int[np.ndarray, " b"]) -> Float[np.ndarray, "b cells"]:
-        """Return by how much this mechanism's releases move the log weight of each cell, by what was counted."""
-        own = self._own_cell(rows)
-        found = -self.opinions * np.log(self.whole.weights - own)
+    def cell_opinions(
+        self, rows: Int[np.ndarray, " b"], cells: Int[np.ndarray, "#b c"]
+    ) -> Float[np.ndarray, "b c"]:
+        """Return by how much this mechanism's releases move the log weight of cells, by what was counted."""
+        own = self._own_cell(rows, cells)
+        found = -self.opinions * np.log(self.whole.weights[cells] - own)
         for model in self.after:
-            found = found + np.log(model.weights - own)
+            found = found + np.log(model.weights[cells] - own)
         if self.parameters is not None:
             with np.errstate(divide="ignore"):  # a share can be drawn as 0
-                found = found + np.sum(np.log(self.parameters.shares), axis=0)
+                found = found + np.sum(np.log(self.parameters.shares), axis=0)[cells]
         return found
 
     def places_of(self, rows: Int[np.ndarray, " b"]) -> tuple[Int[np.ndarray, " b"], Bool[np.ndarray, " b"]]:
@@ -728,16 +731,23 @@ def _shares(
 
 
 def level_alone(
-    everyone: MixedLeaveOneOut,
-    points: Points,
-    rows: Int[np.ndarray, " b"],
-    measurements: tuple[int, ...],
-    category: int,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    everyone: MixedLeaveOneOut, rows: Int[np.ndarray, " b"], category: int
+) -> tuple[Float[np.ndarray, " b"], Float[np.ndarray, " b"], Float[np.ndarray, " b"]]:
     """Return how well the own level of one category is known where all else of the record is: in closed form.
 
-    The probability with the release, its error, and the probability without.
+    Of the cells that agree in the other categories each has its weight times the density at the measurements. The
+    probability with the release, its error, which is 0, and the probability without.
     """
-    others = [place for place in range(len(everyone.whole.cells.sizes)) if place != category]
-    integrals = CellIntegrals(everyone, points, None, measurements)
-    return cell_beliefs(integrals, rows, others).of_true_level(category)
+    cells, own = everyone.whole.cells, everyone.records.cells[rows]
+    levels = cells.sizes[category]
+    codes = np.repeat(cells.codes[own][:, None], levels, axis=1)
+    codes[:, :, category] = np.arange(levels)
+    among = cells.of_codes(codes)
+    densities = everyone.log_density(np.repeat(rows, levels), among.ravel())
+    here = np.arange(len(rows)), cells.codes[own, category]
+    before, after = (
+        np.exp(odds - log_sum_exp(odds, axis=1)[:, None])[here]
+        for counted, density in zip(everyone.log_cell_odds(rows, among), densities, strict=True)
+        for odds in [counted + density.reshape(among.shape)]
+    )
+    return after, np.zeros(len(rows)), before

@@ -292,11 +292,8 @@ def _attacked_in_cells(
 
 def _levels_alone(question: Question, everyone: MixedLeaveOneOut, rows: Int[np.ndarray, " b"]) -> Levels:
     """Return how well each category is known where all else of the record is: in closed form."""
-    measurements = tuple(range(len(question.mechanism.measurements)))
     places = {name: question.mechanism.categories.index(name) for name in question.judged_categories}
-    return {
-        name: level_alone(everyone, question.points, rows, measurements, place) for name, place in places.items()
-    }
+    return {name: level_alone(everyone, rows, place) for name, place in places.items()}
 
 
 def _exact_in_one_cell(question: Question) -> Learned:

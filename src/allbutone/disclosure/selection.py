@@ -12,6 +12,7 @@ from allbutone.disclosure.rule import Rule
 from allbutone.model.moments import Moments
 from allbutone.releases.mechanism import Mechanism
 from allbutone.releases.several import Released, parts_of
+from allbutone.support.text import chance
 from allbutone.tables.records import Records
 
 DRAWS = 80  # values that the person may have
@@ -48,11 +49,11 @@ class Selection:
         if not self.tells:
             return (
                 f"Of the values that {whose} may have by this release, it would have failed for hardly any "
-                f"({self.share:.1%}): that it was given out because it passed tells next to nothing."
+                f"({chance(self.share)}): that it was given out because it passed tells next to nothing."
             )
         return (
             f"Of the values that {whose} may have by this release, it would have failed for "
-            f"{self.share:.1%} (standard error {100 * self.error:.1f} points): who knows that it was given "
+            f"{chance(self.share)} (standard error {100 * self.error:.1f} points): who knows that it was given "
             "out because it passed excludes these, and every other becomes up to "
             f"{self.gain:.2f} times as probable, and more if it was drawn until one passed."
         )
