@@ -49,7 +49,8 @@ class Selection:
         if not self.tells:
             return (
                 f"Of the values that {whose} may have by this release, it would have failed for hardly any "
-                f"({chance(self.share)}): that it was given out because it passed tells next to nothing."
+                f"({chance(self.share)}, by {DRAWS} draws): that it was given out because it passed tells next to "
+                "nothing."
             )
         return (
             f"Of the values that {whose} may have by this release, it would have failed for "
