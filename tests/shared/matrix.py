@@ -74,7 +74,10 @@ _ADDED = Refusal(
     by_mathematics=True,
 )
 _GUARANTEED = Refusal("the app has no", "not built for releases with a guarantee")
-_CARD = Refusal("on the processor alone", "a card attacks measurements alone, and draws classes")
+_CARD = Refusal(
+    "on the processor alone",
+    "what noise hides is weighed at a few draws of each person, which a card does not speed up",
+)
 _LOSS = Refusal("classes", "the loss of classes that nobody has observed has no closed form")
 _ROWS = Refusal("stays in its engine|elsewhere", "takes all rows here: collect them first")
 _CLASSES = Refusal(
@@ -106,9 +109,6 @@ REFUSED: dict[tuple[str, str], Refusal] = {
     ("ledger", "engine"): _ROWS,
     ("upload", "engine"): _UPLOADED,
     ("record", "engine"): _UPLOADED,
-    ("device", "categories"): _CARD,
-    ("device", "gaps"): _CARD,
-    ("device", "kept"): _CARD,
     ("parameters", "classes"): _CLASS_PARAMETERS,
     ("lacking_records", "classes"): _CLASSES,
     ("epsilon", "classes"): _LOSS,

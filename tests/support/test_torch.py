@@ -1,14 +1,16 @@
 """The numerical core on PyTorch tensors gives NumPy's answers. Run by `make test-torch`."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from scipy.stats import ks_2samp
 
 import allbutone as abo
 from allbutone.adversary.leave_one_out import LeaveOneOut
+from allbutone.adversary.who import USUAL
 from allbutone.disclosure.exposure_law import ExposureLaw
-from allbutone.disclosure.risk import risk_columns
+from allbutone.disclosure.risk import records_of_release, risk_columns
 from allbutone.disclosure.simulation import SimulatedDatasets
 from allbutone.model.class_sampler import ClassChains, draw_classes
 from allbutone.model.classes import ClassModel
@@ -157,16 +159,53 @@ def test_torch_measures_the_risk_of_numpys_arrays(kind, monkeypatch):
     else:
         release = abo.Release.draw(whole, [25] * 9, rng, **given)
     for known in ((), ("b",)):
-        here, there = (
-            risk_columns(records, release, abo.Adversary(known=known), rng=np.random.default_rng(1), device=device)
-            for device in ("cpu", "cuda")
+        assert_same_risk(records, release, abo.Adversary(known=known))
+
+
+def assert_same_risk(records, release, adversary=USUAL):
+    """Everyone's risk by PyTorch's CPU in place of a card, and by NumPy, but for the last digits."""
+    here, there = (
+        risk_columns(records, release, adversary, rng=np.random.default_rng(1), device=device)
+        for device in ("cpu", "cuda")
+    )
+    for name, column in here.items():
+        if column.dtype.kind != "f":
+            np.testing.assert_array_equal(there[name], column)
+            continue
+        size = np.max(np.abs(column), initial=0.0, where=np.isfinite(column))
+        np.testing.assert_allclose(there[name], column, rtol=1e-8, atol=1e-8 * size, err_msg=name)
+
+
+KINDS = {
+    "categories": ({}, {}, USUAL),
+    "of whom some is known": ({}, {}, abo.Adversary(known=["a", "arm"])),
+    "parameters": ({}, {"parameters": True}, USUAL),
+    "kept": ({"keep": ["sex"]}, {}, USUAL),
+    "gaps": ({"missing": "impute"}, {}, USUAL),
+    "limits": ({"schema": {"columns": {"a": {"low": 0.0}}}}, {}, USUAL),
+    "own prior": ({}, {}, abo.Adversary(prior=abo.NIW.default(2))),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_torch_measures_the_risk_of_every_kind_of_table(kind, monkeypatch):
+    """In every cell, for every draw of what is missing: the numbers are those of the processor."""
+    for room in ("risk", "gap_risk"):
+        monkeypatch.setattr(
+            f"allbutone.disclosure.{room}.device_of", lambda name: None if name == "cpu" else torch.device("cpu")
         )
-        for name, column in here.items():
-            if column.dtype.kind != "f":
-                np.testing.assert_array_equal(there[name], column)
-                continue
-            size = np.max(np.abs(column), initial=0.0, where=np.isfinite(column))
-            np.testing.assert_allclose(there[name], column, rtol=1e-8, atol=1e-8 * size, err_msg=name)
+    (how, asked, adversary), rng = KINDS[kind], np.random.default_rng(7)
+    codes = rng.integers(0, (2, 3), (30, 2))
+    table = pd.DataFrame(rng.standard_normal((30, 2)) + codes, columns=["a", "b"])
+    table["sex"], table["arm"] = np.array(["f", "m"])[codes[:, 0]], np.array(["p", "q", "r"])[codes[:, 1]]
+    if kind == "gaps":
+        table.loc[::5, "a"], table.loc[::7, "arm"] = np.nan, None
+    if kind == "own prior":
+        table = table[["a", "b"]]
+    if kind == "limits":
+        table["a"] = table["a"].clip(lower=0)
+    release = abo.Synthesizer(**how).fit(table).sample(datasets=2, rng_for_tests=rng, **asked)
+    assert_same_risk(records_of_release(table, release), release, adversary)
 
 
 def test_torch_draws_the_classes_that_numpy_draws(monkeypatch):

@@ -15,10 +15,13 @@ from allbutone.adversary.modes import Modes, find_modes, modes_of
 from allbutone.model.incomplete import LEAST_SHARE
 from allbutone.model.location import LocationModel, MixedRecords, Regression
 from allbutone.model.niw import NIW
-from allbutone.support.arrays import half_log_det, log_sum_exp
+from allbutone.support.arrays import array_namespace, as_array, contiguous, half_log_det, log_sum_exp, zeros
+from allbutone.support.devices import more_at_once
 
 # Mixtures of Student t's, one for each of many records: what is known of a record where gaps were drawn often.
 
+
+Array = Any
 
 CACHED = 1 << 17  # densities held at a time: what stays in the processor's cache
 LEAST_KEPT = 1e-300  # of a product of shares
@@ -33,20 +36,20 @@ class StudentMixture:
     `heights`: the log density of each part at its location. The weights need not add up to 1.
     """
 
-    log_weights: Float[np.ndarray, "t k"]
-    locations: Float[np.ndarray, "t k p"]
-    precisions: Float[np.ndarray, "t k p p"]
-    dfs: Float[np.ndarray, "t k"]
-    heights: Float[np.ndarray, "t k"]
+    log_weights: Float[Array, "t k"]
+    locations: Float[Array, "t k p"]
+    precisions: Float[Array, "t k p p"]
+    dfs: Float[Array, "t k"]
+    heights: Float[Array, "t k"]
     groups: int
 
     @classmethod
     def of(
         cls,
-        log_weights: Float[np.ndarray, "t k"],
-        locations: Float[np.ndarray, "t k p"],
-        scales: Float[np.ndarray, "t k p p"],
-        dfs: Float[np.ndarray, "t k"],
+        log_weights: Float[Array, "t k"],
+        locations: Float[Array, "t k p"],
+        scales: Float[Array, "t k p p"],
+        dfs: Float[Array, "t k"],
         groups: int = 1,
     ) -> "StudentMixture":
         """Factor the scale matrices V."""
@@ -70,16 +73,16 @@ class StudentMixture:
     @property
     def is_normal(self) -> bool:
         """Whether the parts are normal: those of released parameters."""
-        return bool(np.isinf(self.dfs[0, 0]))
+        return bool(self.dfs[0, 0] == float("inf"))
 
-    def seen_from(self, centre: Float[np.ndarray, "t p"], root: Float[np.ndarray, "t p p"]) -> "StudentMixture":
+    def seen_from(self, centre: Float[Array, "t p"], root: Float[Array, "t p p"]) -> "StudentMixture":
         """Return the mixtures in the coordinates v of x = centre + root·v."""
         locations = np.linalg.solve(root, (self.locations - centre[:, None]).swapaxes(1, 2)).swapaxes(1, 2)
         precisions = root.swapaxes(-1, -2)[:, None] @ self.precisions @ root[:, None]
         heights = self.heights + np.linalg.slogdet(root)[1][:, None]
         return replace(self, locations=locations, precisions=precisions, heights=heights)
 
-    def given(self, known: Int[np.ndarray, " c"], values: Float[np.ndarray, "t c"]) -> "StudentMixture":
+    def given(self, known: Int[Array, " c"], values: Float[Array, "t c"]) -> "StudentMixture":
         """Return the mixtures of the other columns where some (positions) have known values y.
 
         A part t_δ(x, y) is t_δ(y), which joins its weight, times t(x | y), which has δ + c degrees of freedom,
@@ -112,72 +115,76 @@ class StudentMixture:
         names = ("log_weights", "locations", "precisions", "dfs", "heights")
         return replace(self, **{name: getattr(self, name)[rows] for name in names})
 
-    def log_parts(self, points: Float[np.ndarray, "t s p"]) -> Float[np.ndarray, "t k s"]:
+    def log_parts(self, points: Float[Array, "t s p"]) -> Float[Array, "t k s"]:
         """Return the log of each part, with its weight, at s points for each record.
 
         Squared distances are quadratic in x, so all parts are one product with the powers of x.
         """
-        p, top = self.p, (self.heights + self.log_weights)[..., None]
+        p, top, xp = self.p, (self.heights + self.log_weights)[..., None], array_namespace(points)
         if p == 0:
             return np.repeat(top, points.shape[1], axis=-1)
         first, second = np.triu_indices(p)
-        bent = np.where(first == second, 1.0, 2.0) * self.precisions[..., first, second]
+        twice = as_array(np.where(first == second, 1.0, 2.0), like=points)
+        bent = twice * self.precisions[..., first, second]
         slopes = (self.precisions @ self.locations[..., None])[..., 0]
-        level = np.sum(slopes * self.locations, axis=-1)
-        coefficients = np.concatenate([level[..., None], -2 * slopes, bent], axis=-1)
-        across = np.ascontiguousarray(np.swapaxes(points, 1, 2))
-        ones = np.ones((len(points), 1, points.shape[1]))
-        powers = np.concatenate([ones, across, across[:, first] * across[:, second]], axis=1)
+        level = xp.sum(slopes * self.locations, axis=-1)
+        coefficients = xp.concat([level[..., None], -2 * slopes, bent], axis=-1)
+        across = contiguous(points.mT)
+        ones = xp.ones_like(across[:, :1])
+        powers = xp.concat([ones, across, across[:, first] * across[:, second]], axis=1)
         if self.is_normal:
             parts = (-0.5 * coefficients) @ powers
-            return np.add(np.minimum(parts, 0.0, out=parts), top, out=parts)
+            xp.minimum(parts, as_array(0.0, like=parts), out=parts)
+            parts += top
+            return parts
         coefficients /= self.dfs[..., None]
         coefficients[..., 0] += 1
         parts = coefficients @ powers  # 1 + q/δ
-        np.log(np.maximum(parts, 1.0, out=parts), out=parts)
+        xp.log(xp.maximum(parts, as_array(1.0, like=parts), out=parts), out=parts)
         parts *= -0.5 * (self.dfs + p)[..., None]
-        return np.add(parts, top, out=parts)
+        parts += top
+        return parts
 
-    def group_sums(self, points: Float[np.ndarray, "t s p"]) -> "GroupSums":
+    def group_sums(self, points: Float[Array, "t s p"]) -> "GroupSums":
         """Return each group's sum of weighted parts at s points for each record."""
-        (records, parts), size = self.log_weights.shape, points.shape[1]
-        top, sums = np.empty((records, size)), np.empty((records, self.groups, size))
-        rows = max(1, CACHED // (parts * size))
+        (records, parts), size, xp = self.log_weights.shape, points.shape[1], array_namespace(points)
+        top, sums = zeros((records, size), like=points), zeros((records, self.groups, size), like=points)
+        rows = max(1, more_at_once(CACHED, like=points) // (parts * size))
         for start in range(0, records, rows):
             some = slice(start, start + rows)
             each = self.take(some).log_parts(points[some])
-            top[some] = np.max(each, axis=1)
+            top[some] = xp.max(each, axis=1)
             each -= top[some, None]
-            np.exp(each, out=each)
-            sums[some] = np.sum(each.reshape(len(each), self.groups, -1, size), axis=2)
-        return GroupSums(top, sums, np.sum(sums, axis=1))
+            xp.exp(each, out=each)
+            sums[some] = xp.sum(each.reshape(len(each), self.groups, -1, size), axis=2)
+        return GroupSums(top, sums, xp.sum(sums, axis=1))
 
     def local(
-        self, points: Float[np.ndarray, "t p"]
-    ) -> tuple[Float[np.ndarray, " t"], Float[np.ndarray, "t p"], Float[np.ndarray, "t p p"]]:
+        self, points: Float[Array, "t p"]
+    ) -> tuple[Float[Array, " t"], Float[Array, "t p"], Float[Array, "t p p"]]:
         """Return value, gradient and Hessian of the log mixture at one point for each record.
 
         With r_k the share of part k at x, s_k = (δ+p)/(δ+q_k) and g_k = −s_k·V_k⁻¹(x − m_k):
         gradient g = Σ r_k·g_k, Hessian Σ r_k·[(1 + 2/(δ+p))·g_k g_kᵀ − s_k·V_k⁻¹] − ggᵀ
         """
-        (records, parts), p = self.log_weights.shape, self.p
+        (records, parts), p, xp = self.log_weights.shape, self.p, array_namespace(points)
         away = points[:, None] - self.locations
         bent = (self.precisions @ away[..., None])[..., 0]
-        squared = np.sum(bent * away, axis=-1)
+        squared = xp.sum(bent * away, axis=-1)
         each = self.log_weights + self.heights - self._fall(squared)
         value = log_sum_exp(each, axis=1)
-        share = np.exp(each - value[:, None])
-        strength, more = np.ones_like(share), np.ones_like(share)
+        share = xp.exp(each - value[:, None])
+        strength, more = xp.ones_like(share), xp.ones_like(share)
         if not self.is_normal:
             strength, more = (self.dfs + p) / (self.dfs + squared), 1 + 2 / (self.dfs + p)
         slopes = -strength[..., None] * bent
         gradient = (share[:, None] @ slopes)[:, 0]
         flat = self.precisions.reshape(records, parts, p * p)
-        hessian = ((share * more)[..., None] * slopes).swapaxes(1, 2) @ slopes
+        hessian = ((share * more)[..., None] * slopes).mT @ slopes
         hessian -= ((share * strength)[:, None] @ flat).reshape(records, p, p)
         return value, gradient, hessian - gradient[:, :, None] * gradient[:, None, :]
 
-    def moments(self) -> tuple[Float[np.ndarray, "t p"], Float[np.ndarray, "t p p"], Float[np.ndarray, " t"]]:
+    def moments(self) -> tuple[Float[Array, "t p"], Float[Array, "t p p"], Float[Array, " t"]]:
         """Return mean and covariance of the mixtures, and the mean degrees of freedom."""
         share = np.exp(self.log_weights - log_sum_exp(self.log_weights, axis=1)[:, None])
         mean = np.einsum("tk,tkp->tp", share, self.locations)
@@ -187,29 +194,32 @@ class StudentMixture:
         within = np.einsum("tk,tkpq->tpq", wider, np.linalg.inv(self.precisions))
         return mean, within + np.einsum("tk,tkp,tkq->tpq", share, away, away), np.sum(share * df, axis=1)
 
-    def _fall(self, squared: Float[np.ndarray, "t k"]) -> Float[np.ndarray, "t k"]:
+    def _fall(self, squared: Float[Array, "t k"]) -> Float[Array, "t k"]:
         """Return by how much a part lies below its height, at a squared distance from its location."""
-        return 0.5 * squared if self.is_normal else 0.5 * (self.dfs + self.p) * np.log1p(squared / self.dfs)
+        if self.is_normal:
+            return 0.5 * squared
+        return 0.5 * (self.dfs + self.p) * array_namespace(squared).log1p(squared / self.dfs)
 
 
 @dataclass(frozen=True, eq=False)
 class GroupSums:
     """A mixture at points, summed within groups of draws, exp(top)·parts: all that leaving a group out needs."""
 
-    top: Float[np.ndarray, "t s"]
-    parts: Float[np.ndarray, "t g s"]
-    total: Float[np.ndarray, "t s"]
+    top: Float[Array, "t s"]
+    parts: Float[Array, "t g s"]
+    total: Float[Array, "t s"]
 
-    def log_totals(self) -> Float[np.ndarray, "t s"]:
+    def log_totals(self) -> Float[Array, "t s"]:
         """Return the log of the sum of all groups."""
-        return self.top + np.log(self.total)
+        return self.top + array_namespace(self.total).log(self.total)
 
-    def kept(self) -> Float[np.ndarray, "t g s"]:
+    def kept(self) -> Float[Array, "t g s"]:
         """Return which share is left without each group; a single group, no draws of gaps, stays."""
+        xp = array_namespace(self.parts)
         if self.parts.shape[1] == 1:
-            return np.ones_like(self.parts)
+            return xp.ones_like(self.parts)
         # a group that is all there is leaves rounding; that it matters shows well before that
-        return np.maximum(1 - self.parts / self.total[:, None], 1e-12)
+        return xp.maximum(1 - self.parts / self.total[:, None], as_array(1e-12, like=self.parts))
 
 
 # The second family of posteriors: a product of mixtures, one for each release and one for what all of them share.
@@ -230,7 +240,7 @@ class MixtureProduct:
 
     @classmethod
     def of(
-        cls, mixtures: Sequence[StudentMixture], powers: Sequence[int], inflation: Float[np.ndarray, " t"]
+        cls, mixtures: Sequence[StudentMixture], powers: Sequence[int], inflation: Float[Array, " t"]
     ) -> "MixtureProduct":
         """Bring mixtures into the coordinates of what is believed before; `inflation`: c of the model of that."""
         if not mixtures[0].p:
@@ -255,9 +265,9 @@ class MixtureProduct:
         return self.shape.rounding
 
     @property
-    def log_volume(self) -> Float[np.ndarray, " t"]:
+    def log_volume(self) -> Float[Array, " t"]:
         """What a unit of volume in v is worth in x."""
-        return np.zeros(len(self.before.dfs)) if self.shape is None else np.asarray(self.shape.log_volume)
+        return zeros(len(self.before.dfs), like=self.before.dfs) if self.shape is None else self.shape.log_volume
 
     @property
     def groups(self) -> list[int | None]:
@@ -270,50 +280,51 @@ class MixtureProduct:
         shape = None if self.shape is None else self.shape.take(rows)
         return replace(self, mixtures=tuple(each.take(rows) for each in self.mixtures), shape=shape)
 
-    def whiten(self, records: Float[np.ndarray, "t p"]) -> Float[np.ndarray, "t p"]:
+    def whiten(self, records: Float[Array, "t p"]) -> Float[Array, "t p"]:
         """Return v of one record for each posterior."""
         return records if self.shape is None else self.shape.whiten(records)
 
-    def unwhiten(self, white: Float[np.ndarray, "t s p"]) -> Float[np.ndarray, "t s p"]:
+    def unwhiten(self, white: Float[Array, "t s p"]) -> Float[Array, "t s p"]:
         """Return the records at s points of each posterior."""
         if self.shape is None:
             return white
-        return self.shape.centre[:, None] + white @ np.swapaxes(self.shape.root, -1, -2)
+        return self.shape.centre[:, None] + white @ self.shape.root.mT
 
-    def group_sums(self, white: Float[np.ndarray, "t s p"]) -> tuple[GroupSums, ...]:
+    def group_sums(self, white: Float[Array, "t s p"]) -> tuple[GroupSums, ...]:
         """Return the mixtures at s points, summed within each group of draws."""
         return tuple(each.group_sums(white) for each in self.mixtures)
 
-    def values_of(self, sums: Sequence[GroupSums]) -> Float[np.ndarray, "g t s"]:
+    def values_of(self, sums: Sequence[GroupSums]) -> Float[Array, "g t s"]:
         """Return ℓ without each group of draws of every mixture in turn, and with all (last).
 
         The shares that are left of mixtures in the power 1 are multiplied before their logarithm is taken.
         """
         every = [(each, power) for each, power in zip(sums, self.powers, strict=True) if power]
-        whole = np.sum([power * each.log_totals() for each, power in every], axis=0)
+        whole: Any = sum(power * each.log_totals() for each, power in every)
         if len(self.groups) == 1:
             return whole[None]
-        shape = (len(whole), len(self.groups) - 1, whole.shape[1])
-        left, others = np.ones(shape), np.zeros(shape)
+        xp = array_namespace(whole)
+        others = zeros((len(whole), len(self.groups) - 1, whole.shape[1]), like=whole)
+        left = xp.ones_like(others)
         for each, power in every:
             if power == 1:
                 left *= each.kept()
             else:
-                others += power * np.log(each.kept())
-        others += np.log(np.maximum(left, LEAST_KEPT))
-        return np.concatenate([np.moveaxis(whole[:, None] + others, 1, 0), whole[None]])
+                others += power * xp.log(each.kept())
+        others += xp.log(xp.maximum(left, as_array(LEAST_KEPT, like=left)))
+        return xp.concat([xp.moveaxis(whole[:, None] + others, 1, 0), whole[None]])
 
-    def values(self, white: Float[np.ndarray, "t s p"]) -> Float[np.ndarray, "t s"]:
+    def values(self, white: Float[Array, "t s p"]) -> Float[Array, "t s"]:
         """Return ℓ at s points."""
-        return np.asarray(self.values_of(self.group_sums(white))[-1])
+        return self.values_of(self.group_sums(white))[-1]
 
     def local(
-        self, white: Float[np.ndarray, "t p"]
-    ) -> tuple[Float[np.ndarray, " t"], Float[np.ndarray, "t p"], Float[np.ndarray, "t p p"]]:
+        self, white: Float[Array, "t p"]
+    ) -> tuple[Float[Array, " t"], Float[Array, "t p"], Float[Array, "t p p"]]:
         """Return value, gradient and Hessian of ℓ."""
         some = [(mixture, power) for mixture, power in zip(self.mixtures, self.powers, strict=True) if power]
         parts = [[power * part for part in mixture.local(white)] for mixture, power in some]
-        value, gradient, hessian = (np.sum(each, axis=0) for each in zip(*parts, strict=True))
+        value, gradient, hessian = (sum(each) for each in zip(*parts, strict=True))
         return value, gradient, hessian
 
     def find_modes(self) -> Modes:
@@ -321,7 +332,8 @@ class MixtureProduct:
         assert self.shape is not None
         start = find_modes(self.shape)
         first = climb(self, start.best)
-        other = np.where(np.isfinite(start.gap)[:, None], start.other, -start.best)
+        xp = array_namespace(start.best)
+        other = xp.where(xp.isfinite(start.gap)[:, None], start.other, -start.best)
         return modes_of([first, climb(self, other, known=first)])
 
 

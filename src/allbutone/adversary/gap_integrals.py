@@ -1,15 +1,19 @@
 """The posteriors of records of a table with gaps in numbers: totals, category probabilities, masses, gains."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from allbutone.adversary.averaged import GroupSums, MixtureProduct
 from allbutone.adversary.gaps import GapPosteriors
-from allbutone.adversary.integrate import EDGE, HOPELESS, STUDENT, Ball, Intervals, weighed_points
+from allbutone.adversary.integrate import EDGE, HOPELESS, STUDENT, Ball, Intervals, as_numbers, weighed_points
 from allbutone.adversary.proposal import Points, Proposal
-from allbutone.support.arrays import log_sum_exp
+from allbutone.support.arrays import array_namespace, as_array, log_sum_exp, to_numpy
+from allbutone.support.devices import in_numpy, moved_to
+
+Array = Any
 
 SAME_HEIGHT = 1e-9  # of two combinations: the truth is not above itself
 
@@ -63,26 +67,31 @@ def measure_gaps(
     size: int = 128,
     replicates: int = 4,
     near: Intervals | None = None,
+    device: Any = None,
 ) -> GapMeasures:
     """Integrate the posteriors of targets, and say what was learned of each; `near`: of what each of them has.
 
     Of the true combination mass and intervals are wanted, too; of the others only the total, for which half the
-    points do.
+    points do. `device`: of PyTorch's, where posteriors are climbed and points weighed, if not here.
     """
     near = Intervals(found.truth, found.truth) if near is None else near
-    m, a, product = len(found.truth), len(found.combinations), found.product
-    baselines = np.where(found.possible, np.exp(log_sum_exp(product.before.log_weights, axis=1)).reshape(m, a), 0)
+    m, a = len(found.truth), len(found.combinations)
+    baselines = np.where(
+        found.possible, np.exp(log_sum_exp(found.product.before.log_weights, axis=1)).reshape(m, a), 0
+    )
     baselines = baselines / np.sum(baselines, axis=1, keepdims=True)
-    proposal: Proposal | None = None
+    product, proposal = found.product, None
     if product.shape is None:
         modes, heights = np.zeros((m, a, 0)), product.values(np.zeros((m * a, 1, 0)))[:, 0]
     else:
+        product = moved_to(device, product)
         peaks = product.find_modes()
         proposal = Proposal.around(product.shape, peaks)
-        modes, heights = product.shape.unwhiten(peaks.best).reshape(m, a, -1), peaks.value - product.log_volume
+        places, heights = in_numpy(product.shape.unwhiten(peaks.best)), in_numpy(peaks.value - product.log_volume)
+        modes = places.reshape(m, a, -1)
     best = np.argmax(np.where(found.possible, heights.reshape(m, a), -np.inf), axis=1)
-    sums, truth = _sums(found, proposal, radius, near, points, size, replicates)
-    value, error = _estimates(found, sums, truth)
+    sums, truth = _sums(replace(found, product=product), proposal, radius, near, points, size, replicates)
+    value, error = _estimates(found, sums, truth)  # of NumPy's again
     hopeless = np.sum(1 / sums["squares"], axis=0) < (HOPELESS if product.shape is not None else 0)
     return GapMeasures(
         columns=found.columns,
@@ -130,12 +139,14 @@ def _sums(
     product, own, a = found.product, found.true_places, len(found.combinations)
     (others,) = np.nonzero(found.possible.ravel() & ~np.isin(np.arange(found.possible.size), own))
     mine, rest = product.take(own), product.take(others)
-    white = mine.whiten(found.truth)
-    ball = Ball(white, radius / np.sqrt(np.broadcast_to(mine.df, len(own))))
+    known = as_array(found.truth, like=product.before.dfs)
+    white, near = mine.whiten(known), _like(near, known)
+    ball = Ball(white, as_array(radius / np.sqrt(np.broadcast_to(to_numpy(mine.df), len(own))), like=white))
     there = mine.group_sums(white[:, None])
     truth = {"value": mine.values_of(there)[..., 0], "before": _believed_before(mine, there)[..., 0]}
+    truth = {name: to_numpy(each) for name, each in truth.items()}
     # ℓ of the truth as it would be in the coordinates of each combination
-    height = np.repeat(truth["value"] - mine.log_volume, a, axis=1) + product.log_volume
+    height = np.repeat(truth["value"] - to_numpy(mine.log_volume), a, axis=1) + to_numpy(product.log_volume)
     shape = (replicates, len(product.groups), found.possible.size)
     every = [
         _replicate(mine, _taken(proposal, own), height[:, own], points, turn, size, (ball, near))
@@ -152,15 +163,21 @@ def _sums(
     return sums, truth
 
 
+def _like(near: Intervals, like: Array) -> Intervals:
+    """Return intervals where the posteriors are."""
+    return replace(near, low=as_array(near.low, like=like), high=as_array(near.high, like=like))
+
+
 def _taken(proposal: Proposal | None, rows: Int[np.ndarray, " m"]) -> Proposal | None:
     return None if proposal is None else proposal.take(rows, list(range(len(proposal.dfs))))
 
 
-def _believed_before(product: MixtureProduct, sums: tuple[GroupSums, ...]) -> Float[np.ndarray, "g t s"]:
+def _believed_before(product: MixtureProduct, sums: tuple[GroupSums, ...]) -> Float[Array, "g t s"]:
     """Return the log of what is believed before any release, without each group in turn and with all (last)."""
     first = sums[0].log_totals()
-    left = np.broadcast_to(sums[0].kept(), (len(first), len(product.groups) - 1, first.shape[1]))
-    return np.concatenate([np.moveaxis(first[:, None] + np.log(left), 1, 0), first[None]])
+    xp = array_namespace(first)
+    left = xp.broadcast_to(sums[0].kept(), (len(first), len(product.groups) - 1, first.shape[1]))
+    return xp.concat([xp.moveaxis(first[:, None] + xp.log(left), 1, 0), first[None]])
 
 
 def _replicate(
@@ -183,29 +200,30 @@ def _replicate(
     sums = product.group_sums(white)
     values = product.values_of(sums)
     log_weights = values - density
-    top = np.max(log_weights, axis=2)
-    weights = np.exp(log_weights - top[..., None])
+    xp, level = array_namespace(white), as_array(height, like=white)[..., None] + SAME_HEIGHT
+    top = xp.max(log_weights, axis=2)
+    weights = xp.exp(log_weights - top[..., None])
     with np.errstate(divide="ignore"):  # nothing inside, or nothing above
         logs = {
-            "totals": top + np.log(np.sum(weights, axis=2)),
-            "above": top + np.log(np.sum(weights * (values > height[..., None] + SAME_HEIGHT), axis=2)),
+            "totals": top + xp.log(xp.sum(weights, axis=2)),
+            "above": top + xp.log(xp.sum(weights * (values > level), axis=2)),
         }
         if ball is None or near is None:
-            return logs
-        held = near.holds(product.unwhiten(white))
-        logs["inside"] = top + np.log(np.sum(weights * inside, axis=2))
-        logs["near"] = top[..., None] + np.log(np.einsum("gms,msp->gmp", weights, held))
+            return {name: to_numpy(each) for name, each in logs.items()}
+        held = as_numbers(near.holds(product.unwhiten(white)))
+        logs["inside"] = top + xp.log(xp.sum(weights * inside, axis=2))
+        logs["near"] = top[..., None] + xp.log(xp.einsum("gms,msp->gmp", weights, held))
     before = _believed_before(product, sums)
     of_ball = before[..., -size:]
     logs["prior"] = ball.log_volume + log_sum_exp(of_ball, axis=2) - np.log(of_ball.shape[2])
     known = before[-1] - density
-    known = np.exp(known - np.max(known, axis=1, keepdims=True))
-    logs["known"] = np.einsum("ms,msp->mp", known, held) / np.sum(known, axis=1)[:, None]
-    share = weights[-1] / np.sum(weights[-1], axis=1, keepdims=True)
-    logs["squares"] = np.sum(share * share, axis=1)
+    known = xp.exp(known - xp.max(known, axis=1, keepdims=True))
+    logs["known"] = xp.einsum("ms,msp->mp", known, held) / xp.sum(known, axis=1)[:, None]
+    share, inside = weights[-1] / xp.sum(weights[-1], axis=1, keepdims=True), as_numbers(inside)
+    logs["squares"] = xp.sum(share * share, axis=1)
     logs["total_noise"] = logs["squares"] - 1 / share.shape[1]
-    logs["mass_noise"] = np.sum((share * (inside - np.sum(share * inside, axis=1)[:, None])) ** 2, axis=1)
-    return logs
+    logs["mass_noise"] = xp.sum((share * (inside - xp.sum(share * inside, axis=1)[:, None])) ** 2, axis=1)
+    return {name: to_numpy(each) for name, each in logs.items()}
 
 
 INTEGRALS = ("totals", "above", "inside", "near", "prior")

@@ -480,7 +480,7 @@ def _replicate(
     inside each feature's interval, and their squared errors.
     """
     white, log_parts, flags = weighed_points(proposal, ball, points, turn, size)
-    inside = _as_numbers(flags)
+    inside = as_numbers(flags)
     xp, values = array_namespace(white), values_at(problem, white)
     log_weights = values - log_sum_exp(log_parts, axis=0)
     total = log_sum_exp(log_weights, axis=1)
@@ -496,7 +496,7 @@ def _replicate(
     return total, smooth, volume, share, squares, noise, *near
 
 
-def _as_numbers(flags: Bool[Array, "*shape"]) -> Array:
+def as_numbers(flags: Bool[Array, "*shape"]) -> Array:
     """Return flags to compute with; NumPy does so with the flags themselves."""
     xp = array_namespace(flags)
     return flags if isinstance(flags, np.ndarray) else xp.astype(flags, xp.float64)
@@ -513,7 +513,7 @@ def _within(
     if intervals is None:
         return zeros((len(white), 0), like=white), zeros((len(white), 0), like=white)
     records = problem.centre[..., None, :] + white @ problem.root.mT
-    inside = _as_numbers(intervals.holds(records))
+    inside = as_numbers(intervals.holds(records))
     share = xp.einsum("ns,nsp->np", weights, inside)
     squared = weights * weights
     # Σw²(1 − s)² inside and Σw²s² outside

@@ -1,7 +1,7 @@
 """Leave-one-out: attack every record at once, each from the whole table's model less a rank-one term."""
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -300,7 +300,7 @@ class LeaveOneOut:
     @cached_property
     def _there(self) -> WholeTable:
         """What the attacks share, where they are done."""
-        return self.table if self.device is None else moved_to(self.device, self.table)
+        return moved_to(self.device, self.table)
 
     def blocks(self, known: tuple[int, ...], rows: np.ndarray) -> Iterator[tuple[np.ndarray, tuple[int, ...]]]:
         """Cut rows that share their known features into blocks; the few with a high hat value go one by one.
@@ -343,8 +343,7 @@ class LeaveOneOut:
     def problem(self, rows: np.ndarray, known: tuple[int, ...]) -> LogQuadratic:
         """Return the posteriors of a block of records, of their unknown features where some are known."""
         if len(rows) == 1 and self.hat[rows[0]] > MOST_HAT:
-            found = self._single(int(rows[0]))
-            found = found if self.device is None else moved_to(self.device, found)
+            found = moved_to(self.device, self._single(int(rows[0])))
         else:
             found = self.downdated(rows)
         for other in self.rest:
@@ -371,7 +370,7 @@ class LeaveOneOut:
 
     def queue(self) -> AbstractContextManager[None]:
         """Give the thread that attacks a block a queue of its own on the device, if there is one."""
-        return nullcontext() if self.device is None else own_queue(self.device)
+        return own_queue(self.device)
 
     def targets(self, rows: np.ndarray) -> Float[Array, "b p"]:
         """Return some of the records, where they are attacked."""
@@ -379,7 +378,7 @@ class LeaveOneOut:
 
     def _taken(self, array: Float[Array, "n p"], rows: np.ndarray) -> Float[Array, "b p"]:
         taken = array_namespace(array).take(array, as_array(rows, like=array), axis=0)
-        return taken if self.device is None else moved_to(self.device, taken)
+        return moved_to(self.device, taken)
 
     def _features(self, rows: np.ndarray, features: tuple[int, ...]) -> Float[Array, "b known"]:
         targets = self.targets(rows)

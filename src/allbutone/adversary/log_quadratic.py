@@ -15,6 +15,7 @@ from allbutone.support.arrays import (
     all_true,
     append_axes,
     array_namespace,
+    as_array,
     contiguous,
     half_log_det,
     solve_rows,
@@ -105,7 +106,7 @@ def taken_rows(array: Array, rows: Any) -> Array:
     """Return the array at these positions of its first axis, in its own layout; at a slice nothing is copied."""
     if isinstance(rows, slice) or (isinstance(array, np.ndarray) and not array.flags.c_contiguous):
         return array[rows, ...]
-    return array_namespace(array).take(array, rows, axis=0)
+    return array_namespace(array).take(array, as_array(rows, like=array), axis=0)
 
 
 def chain_wells(batch: tuple[int, ...], first: Array, then: Array, tail: int) -> Array:

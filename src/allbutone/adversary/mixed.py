@@ -17,10 +17,24 @@ from allbutone.adversary.proposal import JOINT, Points, Proposal, values_at
 from allbutone.model.location import LocationModel, MixedRecords, Parameters, Regression
 from allbutone.model.moments import Cells, Moments
 from allbutone.model.niw import NIW
-from allbutone.support.arrays import append_axes, cholesky, half_log_det, log_sum_exp, solve_rows, squared_length
+from allbutone.support.arrays import (
+    append_axes,
+    array_namespace,
+    as_array,
+    cholesky,
+    half_log_det,
+    log_sum_exp,
+    solve_rows,
+    squared_length,
+    sum_of_products,
+    to_numpy,
+)
+from allbutone.support.devices import NUMBERS_HELD, moved_to
 
 # The posterior of a missing record of any table: its cell, and its measurements in each cell it can be in.
 
+
+Array = Any
 
 TINY = np.finfo(np.float64).tiny
 Term = tuple[NIW, Any]  # a model, and the power, or one a record, in which its predictive stands
@@ -433,21 +447,33 @@ class CellIntegrals:
 
     After a single release it is 1. After draws of the parameters alone it is exact. After datasets, the posterior
     with nobody taken out is integrated once for all, and each record's ratio to it is told by few points, at which
-    the record is taken out by a few products. One who stands out gets points of their own.
+    the record is taken out by a few products. One who stands out gets points of their own. `given`: measurements
+    (positions) that the adversary knows of every record. `device`: of PyTorch's, where points are weighed.
     """
 
     everyone: MixedLeaveOneOut
     points: Points
     shared: "_Shared | None"
-    given: tuple[int, ...] = ()  # measurements (positions) that the adversary knows of every record
+    given: tuple[int, ...] = ()
+    device: Any = None
 
     @classmethod
-    def of(cls, everyone: MixedLeaveOneOut, points: Points, given: tuple[int, ...] = ()) -> "CellIntegrals":
+    def of(
+        cls, everyone: MixedLeaveOneOut, points: Points, given: tuple[int, ...] = (), device: Any = None
+    ) -> "CellIntegrals":
         """Prepare what all records share; where measurements are known of them, they share nothing."""
         whole = everyone.whole
         sharing = everyone.after and everyone.opinions > 1 and everyone.is_one_mechanism
         alike = not (whole.is_separate or whole.covariates or given)
-        return cls(everyone, points, _Shared.of(everyone, points) if sharing and alike else None, given)
+        shared = moved_to(device, _Shared.of(everyone, points)) if sharing and alike else None
+        return cls(everyone, points, shared, given, device)
+
+    def at_once(self, few: int) -> int:
+        """Return how many records to attack together: so many here, on a device as many as it has room for."""
+        if self.device is None:
+            return few
+        whole, wells = self.everyone.whole, self.everyone.opinions + 1
+        return max(few, NUMBERS_HELD // (5 * max(wells * whole.p**2, self.everyone.cells, REPLICATES * SHARED)))
 
     def before(
         self, rows: Int[np.ndarray, " b"], possible: Bool[np.ndarray, "b cells"]
@@ -478,14 +504,15 @@ class CellIntegrals:
             for cell in np.flatnonzero(np.any(possible, axis=0)):
                 log_total, error, share = self.shared.totals(rows, int(cell))
                 found.log_total[:, cell], found.error[:, cell] = log_total, error
-                wanted[:, cell] &= ~((share >= POOR_SHARE) & (error < POOR_ERROR + self.shared.error[cell]))
+                wanted[:, cell] &= ~((share >= POOR_SHARE) & (error < POOR_ERROR + float(self.shared.error[cell])))
         places, cells = np.nonzero(wanted)
         first, which = np.arange(len(places)), np.arange(len(places))
         if self.everyone.whole.is_separate and not (self.given or self.everyone.rest):
             # cells that a record is not in do not know it, and are the same for all
             who = np.where(cells == self.everyone.records.cells[rows[places]], places, -1)
             _, first, which = np.unique(np.stack([who, cells]), axis=1, return_index=True, return_inverse=True)
-        some = [first[at : at + PAIRS] for at in range(0, len(first), PAIRS)]
+        pairs = self.at_once(PAIRS)
+        some = [first[at : at + pairs] for at in range(0, len(first), pairs)]
         results = [self._integrated(rows[places[each]], cells[each]) for each in some]
         if results:
             log_total, error = (np.concatenate(each) for each in zip(*results, strict=True))
@@ -505,7 +532,8 @@ class CellIntegrals:
             offset = (
                 offset + whole.log_density_unnormalized(values) - problem.log_density_unnormalized(problem.centre)
             )
-        found = integrate(problem, find_modes(problem), None, self.points, ALONE, REPLICATES)
+        there = moved_to(self.device, problem)
+        found = integrate(there, find_modes(there), None, self.points, ALONE, REPLICATES)
         return found.log_total + offset + problem.log_volume, found.log_total_error
 
 
@@ -521,12 +549,12 @@ class _Model:
     times: int
     df: float
     constant: float
-    codes: Float[np.ndarray, "cells r"]
-    spread: Float[np.ndarray, " cells"]
-    places: Float[np.ndarray, "cells p"]
-    inverse: Float[np.ndarray, "p p"]
-    normal: Float[np.ndarray, "n p"]
-    reach: Float[np.ndarray, " n"]
+    codes: Float[Array, "cells r"]
+    spread: Float[Array, " cells"]
+    places: Float[Array, "cells p"]
+    inverse: Float[Array, "p p"]
+    normal: Float[Array, "n p"]
+    reach: Float[Array, " n"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -537,14 +565,14 @@ class _Shared:
     and `shares`: what each of them weighs in that.
     """
 
-    own: Int[np.ndarray, " n"]
+    own: Int[Array, " n"]
     models: tuple[_Model, ...]
-    white: Float[np.ndarray, "cells s p"]
-    log_weights: Float[np.ndarray, "cells s"]
-    log_total: Float[np.ndarray, " cells"]
-    error: Float[np.ndarray, " cells"]
-    sums: Float[np.ndarray, "cells turns"]
-    shares: Float[np.ndarray, "cells turns each"]
+    white: Float[Array, "cells s p"]
+    log_weights: Float[Array, "cells s"]
+    log_total: Float[Array, " cells"]
+    error: Float[Array, " cells"]
+    sums: Float[Array, "cells turns"]
+    shares: Float[Array, "cells turns each"]
 
     @classmethod
     def of(cls, everyone: MixedLeaveOneOut, points: Points) -> "_Shared":
@@ -586,51 +614,52 @@ class _Shared:
     ) -> tuple[Float[np.ndarray, " b"], Float[np.ndarray, " b"], Float[np.ndarray, " b"]]:
         """Return log total, standard error, and the share of the points that carry the weight."""
         turns = self._log_values(rows, cell).reshape(len(rows), REPLICATES, -1)
-        top = np.max(turns, axis=-1)
-        weights = np.exp(turns - top[..., None], out=turns)
-        sums = np.sum(weights, axis=-1)
+        xp = array_namespace(turns)
+        top = xp.max(turns, axis=-1)
+        weights = xp.exp(turns - top[..., None])
+        sums = xp.sum(weights, axis=-1)
         weights /= sums[..., None]
-        share = 1 / np.einsum("brs,brs->br", weights, weights) / weights.shape[-1]
-        log_ratio, error = log_mean_and_error((np.log(sums) + top - self.sums[cell]).T)
+        share = 1 / to_numpy(sum_of_products(weights, weights, axis=2)) / weights.shape[-1]
+        log_ratio, error = log_mean_and_error(to_numpy(xp.log(sums) + top - self.sums[cell, :]).T)
         # replicates can agree by chance: the error of a ratio by independent points
-        weights -= self.shares[cell]
-        alone = np.sqrt(np.einsum("brs,brs->b", weights, weights)) / REPLICATES
-        error = np.hypot(np.maximum(error, UNLUCKY * alone), self.error[cell])
-        return self.log_total[cell] + log_ratio, error, np.mean(share, axis=1)
+        weights -= self.shares[cell, ...]
+        squared = np.sum(to_numpy(sum_of_products(weights, weights, axis=2)), axis=-1)
+        error = np.hypot(np.maximum(error, UNLUCKY * np.sqrt(squared) / REPLICATES), float(self.error[cell]))
+        return float(self.log_total[cell]) + log_ratio, error, np.mean(share, axis=1)
 
-    def _log_values(self, rows: Int[np.ndarray, " b"], cell: int) -> Float[np.ndarray, "b s"]:
+    def _log_values(self, rows: Int[np.ndarray, " b"], cell: int) -> Float[Array, "b s"]:
         """Return the log of what is integrated, over the points' density; wells of one weight share a logarithm.
 
         Without a record (t, h) a model's Λ₋⁻¹ is Λ⁻¹ + nnᵀ/(1 − h − tᵀn), n = Λ⁻¹t, and its mean moves by −f·t,
         f = g/(1 − h): so (v − r₋)ᵀΛ₋⁻¹(v − r₋) = aᵀΛ⁻¹a + y·(2f + y/(1 − h − tᵀn)) − f²·tᵀn with a = v − r and
         y = aᵀn + f·tᵀn.
         """
-        own, white, p = self.own[rows], self.white[cell], self.white.shape[-1]
-        values = np.broadcast_to(self.log_weights[cell], (len(rows), len(white))).copy()
-        groups: dict[float, list[tuple[np.ndarray, int]]] = {}
+        white, p, chosen = self.white[cell, ...], self.white.shape[-1], as_array(rows, like=self.white)
+        xp, own, values = array_namespace(white), self.own[chosen], self.log_weights[cell, :]
+        groups: dict[float, list[tuple[Array, int]]] = {}
         for model in self.models:
-            left, reach = 1 - model.spread[own], model.reach[rows]
-            cross = model.codes[own] @ model.codes[cell]
+            left, reach = 1 - model.spread[own], model.reach[chosen]
+            cross = model.codes[own] @ model.codes[cell, :]
             shift = cross / left
             spread = 1 + model.spread[cell] + cross * shift
-            away, room = white - model.places[cell], left - reach
-            level = model.normal[rows] @ away.T
+            away, room = white - model.places[cell, :], left - reach
+            level = model.normal[chosen] @ away.T
             level += (shift * reach)[:, None]
             bent = level * (1 / (room * spread))[:, None]
             bent += (2 * shift / spread)[:, None]
             level *= bent
-            level += np.sum(away @ model.inverse * away, axis=1) / spread[:, None]
+            level += xp.sum(away @ model.inverse * away, axis=1) / spread[:, None]
             level += (1 - shift**2 * reach / spread)[:, None]
-            constant = model.constant - 0.5 * np.log(room / left) - 0.5 * p * np.log(spread)
-            values += (model.times * constant)[:, None]
+            constant = model.constant - 0.5 * xp.log(room / left) - 0.5 * p * xp.log(spread)
+            values = values + (model.times * constant)[:, None]
             _multiply(groups.setdefault(0.5 * model.times * model.df, []), level)
         for weight, products in groups.items():
             for product, _ in products:
-                values -= weight * np.log(product, out=product)
+                values -= weight * xp.log(product)
         return values
 
 
-def _multiply(products: list[tuple[np.ndarray, int]], level: Float[np.ndarray, "b s"]) -> None:
+def _multiply(products: list[tuple[Array, int]], level: Float[Array, "b s"]) -> None:
     """Multiply a level into the last product, or begin another: too many factors would overflow."""
     if products and products[-1][1] < JOINT:
         last, count = products[-1]

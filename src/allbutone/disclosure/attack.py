@@ -22,7 +22,7 @@ from allbutone.model.moments import UNKNOWN
 from allbutone.model.prior import AnyPrior
 from allbutone.releases.folder import AnyRelease, release_of
 from allbutone.releases.several import Released, parts_of
-from allbutone.support.devices import HERE
+from allbutone.support.devices import HERE, require_processor
 from allbutone.support.errors import Cure, InputError, count_of, describe_value
 
 Rows = int | Sequence[int] | Literal["all"]
@@ -83,6 +83,7 @@ def attack(
         raise InputError(
             "of a table with categories or gaps those are attacked who are in it", Cure("say whom", "rows")
         )
+    require_processor(device, "an attack record by record on a table with categories or gaps")
     return _attack_in_cells(table, released, adversary, rows, radius, np.random.default_rng(rng), how_to_read)
 
 

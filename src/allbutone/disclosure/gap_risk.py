@@ -17,6 +17,7 @@ from allbutone.disclosure.rule import Beliefs
 from allbutone.model.incomplete import GapPatterns, IncompleteRecords, log_pattern_posterior
 from allbutone.model.location import LocationModel
 from allbutone.model.moments import UNKNOWN
+from allbutone.support.devices import HERE, device_of, own_queue
 from allbutone.support.parallel import in_parallel
 
 NUMBERS_HELD = 1 << 22  # numbers that a block of targets holds
@@ -68,6 +69,7 @@ def risk_with_gaps(
     size: int = 128,
     near: Intervals | None = None,
     nearness: Nearness | None = None,
+    device: str = HERE,
     watch: Callable[[int], None] = lambda records: None,
 ) -> GapRisk:
     """Attack all records of the adversary's table, or some of its rows, each as if it alone were unknown.
@@ -80,7 +82,7 @@ def risk_with_gaps(
     `watch` is told how many records are done, block by block.
     """
     records, known = adversary.records, (known_columns, known_categories)
-    chosen = np.arange(len(records)) if rows is None else rows
+    chosen, where = np.arange(len(records)) if rows is None else rows, device_of(device)
     many = max(1, NUMBERS_HELD // (adversary.parts * adversary.prior.p**2))
     groups = [some for group in targets_by_gaps(records.take(chosen)) for some in adversary.alike(chosen[group])]
     blocks = [group[at : at + many] for group in groups for at in range(0, len(group), many)]
@@ -90,7 +92,8 @@ def risk_with_gaps(
         alone = None
         if nearness is not None:
             alone = averaged_values(posteriors, nearness.take(block, posteriors.columns))
-        return measure_gaps(posteriors, radius, points, size, near=close), alone
+        with own_queue(where):
+            return measure_gaps(posteriors, radius, points, size, near=close, device=where), alone
 
     def attack(block: np.ndarray) -> tuple[GapMeasures, AveragedValues | None]:
         return judged(adversary.posteriors(records.take(block), block, known), block)

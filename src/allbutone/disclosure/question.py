@@ -319,7 +319,7 @@ class Question:
     @property
     def can_be_averaged(self) -> bool:
         """Whether everybody can be attacked by averages over draws, though perhaps few, in a minute or two."""
-        return self.device == HERE and self._work(FEW_DRAWS) < MOST_WORK
+        return self._work(FEW_DRAWS) < MOST_WORK
 
     @property
     def draws_of_gaps(self) -> int:

@@ -61,7 +61,7 @@ from allbutone.releases.public_ball import without_limits
 from allbutone.releases.release import Release, reading_of
 from allbutone.releases.several import AReleased, Part, Released
 from allbutone.support.arrays import to_numpy
-from allbutone.support.devices import HERE, device_of, in_numpy, require_processor
+from allbutone.support.devices import HERE, THREADS, device_of, in_numpy, moved_to, own_queue, require_processor
 from allbutone.support.errors import Cure, InputError
 from allbutone.support.parallel import in_parallel
 from allbutone.tables.engines.lazy_records import LazyRecords
@@ -229,13 +229,18 @@ def _exact(question: Question) -> Learned:
 
 def _exact_in_cells(question: Question) -> Learned:
     """Attack everybody in every cell that they can be in: the way of any table."""
-    require_processor(question.device, "a table with categories, or an adversary with a prior of their own")
-    learned, everyone = question.nothing_learned(), question.leave_one_out()
-    integrals = CellIntegrals.of(everyone, question.points, question.known_measurements)
+    learned, everyone, device = question.nothing_learned(), question.leave_one_out(), device_of(question.device)
+    integrals = CellIntegrals.of(everyone, question.points, question.known_measurements, device)
     unknown = [question.records.columns.index(name) for name in question.unknown_measurements]
     attack = partial(_attacked_in_cells, question.to_be_sent, integrals, unknown)
-    blocks = np.array_split(question.rows, max(1, -(-len(question.rows) // BLOCK)))
-    results = in_parallel(attack, blocks, watch=lambda result: question.watch(len(result[0])), anywhere=True)
+    blocks = np.array_split(question.rows, max(1, -(-len(question.rows) // integrals.at_once(BLOCK))))
+    results = in_parallel(
+        attack,
+        blocks,
+        threads=None if device is None else THREADS,
+        watch=lambda result: question.watch(len(result[0])),
+        anywhere=device is None,  # a device is this computer's own
+    )
     for rows, beliefs, found, rest_known, evidence in results:
         if found is not None:
             learned.put(rows, unknown, found)
@@ -267,8 +272,9 @@ def _attacked_in_cells(
     question: Question, integrals: CellIntegrals, places: Sequence[int], rows: Int[np.ndarray, " b"]
 ) -> tuple[np.ndarray, LevelBeliefs, Measures | None, Beliefs | None, np.ndarray | None]:
     """Attack a block of records: their cells, and their measurements (`places` in the table) in the own cell."""
-    everyone, given = integrals.everyone, integrals.given
-    beliefs = cell_beliefs(integrals, rows, question.known_categories).of_truth  # all cells would not fit
+    everyone, given, device = integrals.everyone, integrals.given, integrals.device
+    with own_queue(device):
+        beliefs = cell_beliefs(integrals, rows, question.known_categories).of_truth  # all cells would not fit
     truth, cells = everyone.records.values[rows], everyone.records.cells[rows]
     if len(given) == truth.shape[1]:
         return rows, beliefs, None, None, None  # only categories are unknown
@@ -284,7 +290,9 @@ def _attacked_in_cells(
         posteriors = posteriors.given(given, truth[:, given])
         before = None if before is None else before.given(given, truth[:, given])
         truth = np.delete(truth, given, axis=1)
-    measured = question.asked.measured(posteriors, truth, rows, places, before)
+    posteriors, truth, before = moved_to(device, (posteriors, truth, before))
+    with own_queue(device):
+        measured = question.asked.measured(posteriors, truth, rows, places, before).in_numpy()
     with np.errstate(divide="ignore"):
         gain = measured.information_gain + np.log(beliefs.own) - np.log(beliefs.without)
     return rows, beliefs, replace(measured, information_gain=gain), rest_known, evidence
@@ -355,7 +363,7 @@ def measure_block(
         targets, posteriors = everyone.targets(rows), everyone.problem(rows, known)
         unknown = [place for place in range(targets.shape[1]) if place not in known]
         found = asked.measured(posteriors, targets[:, unknown], rows, unknown)
-        return rows, found if everyone.device is None else found.in_numpy()
+        return rows, found.in_numpy()
 
 
 # ------------------------------------------------------------------------------------------- by averages
@@ -366,7 +374,6 @@ def _averaged(question: Question) -> Learned:
 
     The guess is the most probable record of all cells; standard errors hold those that drawing leaves.
     """
-    require_processor(question.device, "a table with gaps")
     stream = np.random.default_rng(question.rng)
     adversary, known = question.averaged(stream), question.known_measurements
     found = risk_with_gaps(
@@ -380,6 +387,7 @@ def _averaged(question: Question) -> Learned:
         points=Points.of(stream),
         near=question.near.take(np.arange(len(question.records.values)), question.places),
         nearness=question.near.rest_known.take(np.arange(len(question.records.values)), question.places),
+        device=question.device,
         watch=question.watch,
     )
     learned = question.nothing_learned(question.errors)

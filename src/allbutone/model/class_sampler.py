@@ -66,7 +66,7 @@ class ClassChains:
         """Sort the records by what they lack, and draw the first parameters."""
         self.places: Any
         self.places, self.classes, self.values = (
-            each if self.device is None else moved_to(self.device, each)
+            moved_to(self.device, each)
             for each in (self.model.places(self.records.codes), self.classes, self.values)
         )
         self.patterns: tuple[_Pattern, ...] = _patterns(self.records)

@@ -148,7 +148,7 @@ def risk(
     besides are inferred together with the target by sampling, and standard errors come as columns.
 
     A lazy frame (polars, DuckDB, Dask, …) stays in its engine: its records come here in blocks. With
-    `device="cuda"` attacks on measurements, and the drawing of classes, run on a graphics card, by PyTorch.
+    `device="cuda"` attacks, and the drawing of classes, run on a graphics card, by PyTorch.
 
     Of a table with categories, `probability_…` is that of each record's own level, beside `baseline_…`, without
     the release; the measurements are judged as if the adversary had the categories right, and the gain is of

@@ -89,7 +89,7 @@ def more_at_once(numbers: int, *, like: Array) -> int:
 @contextmanager
 def own_queue(device: Any) -> Iterator[None]:
     """Give this thread a queue of its own on the device: while one waits for an answer, others keep it busy."""
-    if device.type != "cuda":  # PyTorch on the processor, in the tests
+    if device is None or device.type != "cuda":  # here, or PyTorch on the processor, in the tests
         yield
         return
     import torch
@@ -99,11 +99,15 @@ def own_queue(device: Any) -> Iterator[None]:
 
 
 def moved_to(device: Any, value: Any) -> Any:
-    """Return an array of NumPy's, or a frozen value that holds some, on a device of PyTorch's."""
+    """Return an array of NumPy's, or a frozen value that holds some, on a device of PyTorch's; None: as it is."""
+    if device is None:
+        return value
     if isinstance(value, np.ndarray):
         import torch
 
         return torch.as_tensor(value if value.flags.writeable else value.copy(), device=device)
+    if isinstance(value, tuple):
+        return tuple(moved_to(device, each) for each in value)
     if not is_dataclass(value) or isinstance(value, type):
         return value
     return replace(value, **{each.name: moved_to(device, getattr(value, each.name)) for each in fields(value)})
