@@ -355,7 +355,7 @@ def test_without_gaps_the_releases_of_a_table_with_gaps_are_judged_alike(rng):
     records = Records.of(frame, categories=True)
     table = Case.of(records, abo.Synthesizer(missing="impute").fit(records).mechanism, n, Rule(), 1)
     judged = {"nearness": table.nearness, "membership": table.judges_membership}
-    gaps = GapReleases(records, table.mechanism, n, table.near, Rule(), 1, **judged)
+    gaps = GapReleases(table.mechanism, n, table.near, Rule(), 1, records=records, **judged)
     people, times = np.array([3]), 30
     ours, theirs = (each.discloses(3, people, range(times)).mean() for each in (gaps, table.releases))
     assert abs(ours - theirs) < 4 * np.sqrt(2 * 0.25 / times)

@@ -1,7 +1,6 @@
 """Leave-one-out: attack every record at once, each from the whole table's model less a rank-one term."""
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -359,7 +358,7 @@ class LeaveOneOut:
     def attack(self, block: tuple[np.ndarray, tuple[int, ...]]) -> tuple[np.ndarray, Attack]:
         """Attack a block of records."""
         rows, known = block
-        with self.queue():
+        with own_queue(self.device):
             whole = self.problem(rows, ())
             features = self._features(rows, known) if known else None
             problem = whole.given(known, features) if known else whole
@@ -367,10 +366,6 @@ class LeaveOneOut:
             if known:
                 found = with_known(found, known, features, self.table.whole.p)
             return rows, found if self.device is None else found.in_numpy()
-
-    def queue(self) -> AbstractContextManager[None]:
-        """Give the thread that attacks a block a queue of its own on the device, if there is one."""
-        return own_queue(self.device)
 
     def targets(self, rows: np.ndarray) -> Float[Array, "b p"]:
         """Return some of the records, where they are attacked."""

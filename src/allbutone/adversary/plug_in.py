@@ -1,7 +1,6 @@
 """The adversary of plug-in synthesizers: a normal is fitted to the table once, and rows are drawn from the fit."""
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
@@ -148,10 +147,6 @@ class PlugInTable:
         """Return the posteriors of a block of records, each given all others and the released rows."""
         found = posterior_after_rows(self._others(rows), self.released, self.divisor)
         return found.given(known, self.records[rows][:, list(known)]) if known else found
-
-    def queue(self) -> AbstractContextManager[None]:
-        """Nothing to wait for."""
-        return nullcontext()
 
     def _others(self, rows: np.ndarray) -> Moments:
         """Return the moments of the others of each record: by a downdate, or anew where that would cost digits."""

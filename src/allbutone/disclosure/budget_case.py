@@ -157,8 +157,12 @@ class Case:
         """What simulates releases where values are missing."""
         if not self.records.has_gaps:
             return None
-        asked = (self.records, self.mechanism, self.rows, self.near, self.rule, self.seed, self.known)
-        return GapReleases(*asked, self.nearness, self.judges_membership, self.public, self.outside)
+        return GapReleases(*self._asked(self.nearness), records=self.records)
+
+    def _asked(self, nearness: Nearness | None) -> tuple[Any, ...]:
+        """Return the fields of `Trials`, the same for every kind of table."""
+        asked = (self.mechanism, self.rows, self.near, self.rule, self.seed, self.known, nearness)
+        return *asked, self.judges_membership, self.public, self.outside
 
     @cached_property
     def split(self) -> MixedRecords:
@@ -310,9 +314,8 @@ class Case:
     @cached_property
     def releases(self) -> TableReleases:
         """Simulated releases of the table, gaps filled once."""
-        asked = (self.everyone, self.mechanism, self.rows, self.near, self.rule, self.seed, self.known)
         alone = None if self.declared_known else self.nearness
-        return TableReleases(*asked, alone, self.judges_membership, self.public, self.outside)
+        return TableReleases(*self._asked(alone), everyone=self.everyone)
 
     def safe(self, most: int, watch: Watch, released: "Earlier | None" = None) -> Simulated:
         """Return how many, up to `most`, simulated releases call safe, beside what was released."""

@@ -1,20 +1,18 @@
 """Simulated releases of a table with gaps: drawn as its synthesizer draws them, judged by averaged posteriors."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 from jaxtyping import Bool, Int
 
 from allbutone.adversary.gaps import FilledTable, GapAdversary, noticed_bounds, spread_given_others
-from allbutone.adversary.integrate import Intervals
-from allbutone.adversary.one_value import Nearness
 from allbutone.disclosure.gap_risk import pattern_chances, risk_with_gaps
-from allbutone.disclosure.rule import Rule
+from allbutone.disclosure.table_releases import Trials
 from allbutone.model.incomplete import GapPatterns, IncompleteRecords
 from allbutone.model.location import Parameters
-from allbutone.releases.mechanism import KEEP_GAPS, Mechanism
+from allbutone.releases.mechanism import KEEP_GAPS
 from allbutone.releases.sampling import draw_tables
 from allbutone.support.parallel import in_parallel
 from allbutone.tables.records import Records
@@ -26,25 +24,14 @@ GAP_PEOPLE = 12  # who are attacked in each
 
 
 @dataclass(frozen=True, eq=False)
-class GapReleases:
-    """Releases of a table with gaps, simulated beside those that were made earlier, and what they are judged by.
+class GapReleases(Trials):
+    """Simulated releases of a table with gaps.
 
-    `near`, `rule`, `rows`, `seed`, `known`, `public` and `outside` are those of `TableReleases`. Limits and
-    rounding are those of the released tables, and which values a record lacks is judged, too, where synthetic
-    tables have gaps of their own.
+    Limits and rounding are those of the released tables, and which values a record lacks is judged, too, where
+    synthetic tables have gaps of their own.
     """
 
-    records: Records
-    mechanism: Mechanism
-    rows: int | None
-    near: Intervals
-    rule: Rule
-    seed: int
-    known: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
-    nearness: Nearness | None = None
-    membership: bool = False
-    public: tuple[int, ...] = ()
-    outside: tuple[tuple[int, ...], tuple[int, ...]] | None = None
+    records: Records = field(kw_only=True)
     earlier: tuple[Records, ...] = ()
     parameters: Parameters | None = None
 
@@ -86,10 +73,8 @@ class GapReleases:
     ) -> Bool[np.ndarray, "r m"]:
         """Say which of these people each of these releases of `count` discloses."""
         found = np.stack(in_parallel(lambda release: self._judged(count, people, release), list(releases)))
-        if self.outside is None:
-            return found
-        informed = replace(self, known=self.outside, nearness=None, membership=False, outside=None)
-        return found | informed.discloses(count, people, releases)
+        informed = self.informed
+        return found if informed is None else found | informed.discloses(count, people, releases)
 
     def _judged(self, count: int, people: Int[np.ndarray, " m"], release: int) -> Bool[np.ndarray, " m"]:
         drawn, parameters = self.draw(count, release)

@@ -359,7 +359,7 @@ def measure_block(
 ) -> tuple[np.ndarray, Measures]:
     """Measure a block of records that share their known features."""
     rows, known = block
-    with everyone.queue():
+    with own_queue(everyone.device):
         targets, posteriors = everyone.targets(rows), everyone.problem(rows, known)
         unknown = [place for place in range(targets.shape[1]) if place not in known]
         found = asked.measured(posteriors, targets[:, unknown], rows, unknown)

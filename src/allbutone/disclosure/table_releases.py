@@ -1,9 +1,9 @@
 """Simulated releases of a very table: drawn as sufficient statistics, and judged by the rule."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -44,19 +44,17 @@ KINDS = ("measurements", "categories", MEMBERSHIP)  # of what can be disclosed o
 
 
 @dataclass(frozen=True, eq=False)
-class TableReleases:
-    """Releases of one table, simulated beside those that were made earlier, and what they are judged by.
+class Trials:
+    """How releases of a table are simulated, beside those that were made earlier, and what they are judged by.
 
-    `everyone`: all that the attacks share, earlier releases in it, if any, and the adversary's own prior. `near`:
-    what counts as knowing a measurement. `rows` a dataset, None for parameters. `seed`: dataset number d of
-    release number r has the same random numbers for any count, so that the first k datasets of a longer release
+    `near`: what counts as knowing a measurement. `rows` a dataset, None for parameters. `seed`: dataset number d
+    of release number r has the same random numbers for any count, so that the first k datasets of a longer release
     are a release of k. `known`: measurements, and categories, that the adversary knows of everybody (positions);
     kept ones belong there. nearness: what counts as knowing a value for who knows all others of the person, where
     that is judged, too; membership: whether that is. public: categories that are not secret. outside: what people
     outside can know, measurements and categories, where a second adversary knows just that.
     """
 
-    everyone: MixedLeaveOneOut
     mechanism: Mechanism
     rows: int | None
     near: Intervals
@@ -69,11 +67,21 @@ class TableReleases:
     outside: tuple[tuple[int, ...], tuple[int, ...]] | None = None
 
     @property
-    def informed(self) -> "TableReleases | None":
+    def informed(self) -> Self | None:
         """The same releases, judged by who knows what people outside can know."""
         if self.outside is None:
             return None
         return replace(self, known=self.outside, nearness=None, membership=False, outside=None)
+
+
+@dataclass(frozen=True, eq=False)
+class TableReleases(Trials):
+    """Simulated releases of a table without gaps.
+
+    `everyone`: all that the attacks share, earlier releases in it, if any, and the adversary's own prior.
+    """
+
+    everyone: MixedLeaveOneOut = field(kw_only=True)
 
     @cached_property
     def draws(self) -> TableDraws:

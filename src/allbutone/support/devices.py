@@ -88,7 +88,7 @@ def more_at_once(numbers: int, *, like: Array) -> int:
 
 @contextmanager
 def own_queue(device: Any) -> Iterator[None]:
-    """Give this thread a queue of its own on the device: while one waits for an answer, others keep it busy."""
+    """Give this thread a queue of its own on the device, if there is one: while one waits, others keep it busy."""
     if device is None or device.type != "cuda":  # here, or PyTorch on the processor, in the tests
         yield
         return
