@@ -102,7 +102,9 @@ def would_have_failed(
     evidence, failed = np.empty(draws), np.empty(draws, dtype=bool)
     for number in range(draws):
         person = possible.take(np.array([number]))
-        one = risk_columns(person, release, elsewhere=others, rule=rule, mass=False, **asked)
+        # the same points for all, which are drawn once, and every time this is asked
+        points = np.random.default_rng(0)
+        one = risk_columns(person, release, elsewhere=others, rule=rule, mass=False, rng=points, **asked)
         evidence[number] = one[EVIDENCE][0]
         failed[number] = one["disclosed"][0] or one["membership_disclosed"][0]
     weights = np.exp(evidence - evidence.max())

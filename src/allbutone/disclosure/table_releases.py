@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -67,8 +67,8 @@ class Trials:
     outside: tuple[tuple[int, ...], tuple[int, ...]] | None = None
 
     @property
-    def informed(self) -> Self | None:
-        """The same releases, judged by who knows what people outside can know."""
+    def informed(self) -> Any:
+        """The same releases, judged by who knows what people outside can know, if anybody is to be."""
         if self.outside is None:
             return None
         return replace(self, known=self.outside, nearness=None, membership=False, outside=None)
