@@ -49,7 +49,7 @@ def test_the_cohort_is_there_with_its_budget_and_its_people(tab, address):
     assert ranked(tab) == listed(plan, 1) == [212]
     first = tab.locator("#ranking tbody tr").first.locator("th, td").all_inner_texts()
     assert first[:2] == ["212", chance(plan.chances(1)[211])]
-    assert tab.inner_text(".others").split("\t")[:2] == ["502 others", "below 0.1\u00a0%"]
+    assert tab.inner_text(".others").split("\t")[:2] == ["502 others", "below 0.1\u00a0% by the closed form"]
     tab.click("#more")
     settled(tab)
     assert ranked(tab) == plan.rows[plan.ranked(1)[:26]].tolist()

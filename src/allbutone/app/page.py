@@ -20,7 +20,7 @@ from allbutone.app.jobs import Answer, Download, Progress
 from allbutone.releases.ledger import ENDING
 from allbutone.reports.glossary import GLOSSARY
 from allbutone.support.errors import InputError
-from allbutone.support.text import at_most, chance, listed, number
+from allbutone.support.text import chance, listed, number
 
 GRACE = 20.0  # seconds without an open page after which a session ends: enough to go from one page to the next
 MOST_HELD = 6  # tables and releases of a session; of more the one not used for longest goes
@@ -255,7 +255,6 @@ templates.globals["GLOSSARY"] = GLOSSARY
 templates.filters |= {
     "number": number,
     "chance": chance,
-    "at_most": at_most,
     "listed": listed,
     "link": _link,
 }

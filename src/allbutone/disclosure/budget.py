@@ -322,6 +322,11 @@ class Budget(ShowsItself):
         own = float(np.max(self.chances(count, 1.0), initial=0.0))
         return max(law, own, 0.0 if seen is None else float(seen[0]))
 
+    def releases_of(self, count: int) -> int:
+        """Return how many releases were simulated that show what `count` datasets disclose; 0 if none."""
+        as_many = sorted((one.count, one.releases) for one in self._tried if one.count >= count)
+        return next((releases for _, releases in as_many), max((one.releases for one in self._tried), default=0))
+
     @property
     def _tried(self) -> list[Tried]:
         return list(self.simulated.tried.values()) if self.simulated else []

@@ -195,13 +195,13 @@ def _people(query: QueryParams, context: RequestContext, step: Progress) -> Answ
     asked = Asked.of(query, context)
     plan, shown = asked.budget(step), asked.values["shown"]
     count = asked.count(plan)
-    lines, others, at_most = forecast.likely_people(plan, count, shown)
+    lines, others = forecast.likely_people(plan, count, shown)
     if shown > FIRST:  # who hardly can be, too, if somebody asks
         lines = forecast.people_lines(plan, count, shown)
-        others = len(plan.rows) - len(lines)
+        others = replace(others, many=len(plan.rows) - len(lines))
     part = piece(
         "budget_people.html", asked=asked, plan=plan, count=count, lines=lines, shown=shown, most=MOST_SHOWN,
-        others=others, at_most=at_most, first=FIRST, least=forecast.LEAST,
+        others=others, first=FIRST,
     )  # fmt: skip
     figures = {}
     if plan.case.is_plain and plan.case.has_law:

@@ -43,13 +43,10 @@ def _ahead(query: QueryParams, context: RequestContext, step: Progress) -> Answe
     if request.guarantee:
         return _cost(request, request.guarantee, context)
     found = forecasts.Forecast(request, forecasts.planned(request, context, step))
-    lines, others, at_most = forecasts.likely_people(found.plan, found.in_all, SHOWN)
-    least = forecasts.LEAST
+    lines, others = forecasts.likely_people(found.plan, found.in_all, SHOWN)
     parts = {
         "ahead": piece("draw_ahead.html", found=found, words=found.plan.sentence),
-        "ahead-people": piece(
-            "draw_people.html", found=found, lines=lines, others=others, at_most=at_most, least=least
-        ),
+        "ahead-people": piece("draw_people.html", found=found, lines=lines, others=others),
     }
     return Answer(parts, {"ahead": _marked(found)})
 

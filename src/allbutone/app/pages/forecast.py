@@ -25,7 +25,7 @@ from allbutone.releases.release import MOST_DATASETS
 from allbutone.reports.assessment import normality_of as judge
 from allbutone.reports.glossary import GLOSSARY
 from allbutone.support.errors import InputError
-from allbutone.support.text import counted, listed
+from allbutone.support.text import at_most, chance, counted, listed
 from allbutone.tables.admission import ColumnsError
 from allbutone.utility.normality import Normality
 
@@ -280,12 +280,28 @@ class Forecast:
         return people_lines(self.plan, self.in_all, max(1, int(np.sum(self.chances > 1 - CONFIDENCE))))
 
 
-def likely_people(plan: Budget, count: int, most: int) -> tuple[list[dict[str, Any]], int, float]:
-    """Return lines of those whose chance is not next to nothing, `most` at most; how many others, and theirs."""
+@dataclass(frozen=True)
+class Others:
+    """Those who are counted, not listed: how many, the highest of their chances, and how that is told."""
+
+    many: int
+    highest: float
+    words: str
+
+
+def likely_people(plan: Budget, count: int, most: int) -> tuple[list[dict[str, Any]], Others]:
+    """Return lines of those whose chance is not next to nothing, `most` at most, and the others."""
     chances = np.sort(plan.chances(count))[::-1]
     lines = people_lines(plan, count, max(1, min(most, int(np.sum(chances >= LEAST)))))
-    others = chances[len(lines) :]
-    return lines, len(others), float(max(others, default=0.0))
+    rest = chances[len(lines) :]
+    highest = float(max(rest, default=0.0))
+    if highest >= LEAST:
+        words = at_most(highest)
+    elif plan.case.has_law:
+        words = f"below {chance(LEAST)} by the closed form"
+    else:
+        words = f"seen in none of {counted(plan.releases_of(count), 'simulated release')}"
+    return lines, Others(len(rest), highest, words)
 
 
 def people_lines(plan: Budget, count: int, most: int) -> list[dict[str, Any]]:
