@@ -49,8 +49,8 @@ class Selection:
         if not self.tells:
             return (
                 f"Of the values that {whose} may have by this release, it would have failed for hardly any "
-                f"({chance(self.share)}, by {DRAWS} draws): that it was given out because it passed tells next to "
-                "nothing."
+                f"({chance(self.share)}, standard error {100 * self.error:.1f} points): that it was given out "
+                "because it passed tells little."
             )
         return (
             f"Of the values that {whose} may have by this release, it would have failed for "
@@ -110,7 +110,9 @@ def would_have_failed(
     weights = np.exp(evidence - evidence.max())
     weights /= weights.sum()
     share = float(weights @ failed)
-    error = float(np.sqrt(np.sum((weights * (failed - share)) ** 2)))
+    many = 1 / float(weights @ weights)
+    seen = (many * share + 0.5) / (many + 1)  # that none of so few failed does not say that none would
+    error = float(np.sqrt(max(np.sum((weights * (failed - share)) ** 2), seen * (1 - seen) / (many + 1))))
     return Selection(int(records.rows[place]), share, error, records.who(place))
 
 
