@@ -348,6 +348,28 @@ def test_intervals_of_shares_differences_and_correlations_cover(rng, epsilon):
     assert share == pytest.approx(0.95, abs=0.02 + 2 * error)
 
 
+@pytest.mark.usefixtures("seeded_noise")
+def test_intervals_of_shares_from_several_datasets_know_of_the_noise(rng):
+    """All π with (q̄ − π)² ≤ t²·T·π(1 − π)/(q̄(1 − q̄)), and T is the variance of the posterior; within 0 and 1."""
+    n, levels = 200, rng.choice(3, (200, 1), p=[0.7, 0.29, 0.01])
+    frame = frame_of(np.zeros((n, 0)), levels)
+    release = abo.Synthesizer(epsilon=1.0).fit(frame, schema=table_file(0, (3,))).sample(datasets=120)
+    found = abo.combine(release, "proportions", people=n)
+    assert found.rule == "between"
+    drawn = NoiseAware(release.noisy).draw(1000, rng)[0].shares
+    for level in (0, 1):
+        assert np.sqrt(found.variance[level]) == pytest.approx(np.std(drawn[:, level]), rel=0.35)
+        assert np.std(drawn[:, level]) > 1.2 * np.sqrt(0.21 / n)
+    assert np.all((found.low >= 0) & (found.high <= 1) & (found.low < found.estimate))
+    one = found.estimate * (1 - found.estimate)
+    scale = student.ppf(0.975, found.df) ** 2 * np.maximum(found.variance / one, 1 / n)
+    for end in (found.low, found.high):
+        assert np.allclose((found.estimate - end) ** 2, scale * end * (1 - end))
+    plain = abo.Synthesizer().fit(frame_of(rng.standard_normal((n, 1)), levels), categories=True).sample(datasets=3)
+    with pytest.raises(abo.InputError, match="'within'"):
+        abo.combine(plain, "proportions", people=n, rule="between")
+
+
 def test_records_that_the_data_chose_are_refused(rng):
     """Whoever is left out for a gap changes n, and a level that one person has vanishes with them."""
     limits = {"columns": {"x": {"low": -5, "high": 5}, "y": {"low": -5, "high": 5}}}

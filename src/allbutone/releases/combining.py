@@ -432,8 +432,9 @@ def _of_proportions(release: Release, *, people: int, rule: str, level: float) -
     c = 1/n + (1/n + 1/k)/m. The interval is Wilson's, all π with (q̄ − π)² ≤ z²·c·π(1 − π): unlike q̄ ± z·√T it
     stays within 0 and 1 and covers as often as it says where a level is rare (but needs one person or more to have
     it, n·π ≥ 1 or so).
+    Of a release with a guarantee the rule is `between`, which tells T: c = T/(q̄(1 − q̄)), at least 1/n, and t for z.
     """
-    if rule != "within":
+    if rule != "within" and release.noisy is None:
         raise InputError("shares are combined by the rule 'within'", Cure("use it", "rule", "within"))
     tables = [table.categories for table in release.tables]
     categories = tables[0]
@@ -441,16 +442,22 @@ def _of_proportions(release: Release, *, people: int, rule: str, level: float) -
         raise InputError("the release has no columns of categories", "ask for the means of measurements")
     shares, there = (np.stack(each) for each in zip(*map(_shares, tables), strict=True))
     rows = np.array(release.rows)
-    found = _combined(shares, shares * (1 - shares) / there, people=people, rows=rows, level=level)
+    binomial = shares * (1 - shares) / there
+    found = _combined(shares, binomial, people=people, rows=rows, rule=rule, level=level)
     real = np.mean(rows[:, None] / there, axis=0) / people  # one over the people who had a value
-    factor = real + (real + np.mean(1 / there, axis=0)) / len(rows)
-    reach = ndtri((1 + level) / 2) ** 2 * factor
+    if rule == "within":
+        factor, df = real + (real + np.mean(1 / there, axis=0)) / len(rows), np.full(found.df.shape, np.inf)
+    else:
+        one = found.estimate * (1 - found.estimate)
+        factor, df = np.maximum(real, found.variance / np.where(one > 0, one, np.inf)), found.df
+    reach = np.where(np.isfinite(df), stdtrit(np.clip(df, 1e-3, 1e9), (1 + level) / 2), ndtri((1 + level) / 2)) ** 2
+    reach = reach * factor
     middle = (found.estimate + reach / 2) / (1 + reach)
     half = np.sqrt(reach * found.estimate * (1 - found.estimate) + reach**2 / 4) / (1 + reach)
     levels = zip(categories.columns, categories.levels, strict=True)
     return replace(
         found,
-        df=np.full(found.df.shape, np.inf),
+        df=df,
         low=np.maximum(middle - half, 0.0),
         high=np.minimum(middle + half, 1.0),
         names=tuple(level_term(column, each) for column, all_levels in levels for each in all_levels),
