@@ -365,9 +365,9 @@ def test_intervals_of_shares_from_several_datasets_know_of_the_noise(rng):
     scale = student.ppf(0.975, found.df) ** 2 * np.maximum(found.variance / one, 1 / n)
     for end in (found.low, found.high):
         assert np.allclose((found.estimate - end) ** 2, scale * end * (1 - end))
-    plain = abo.Synthesizer().fit(frame_of(rng.standard_normal((n, 1)), levels), categories=True).sample(datasets=3)
+    plain = abo.Synthesizer().fit(frame_of(rng.standard_normal((n, 1)), levels), categories=True)
     with pytest.raises(abo.InputError, match="'within'"):
-        abo.combine(plain, "proportions", people=n, rule="between")
+        abo.combine(plain.sample(datasets=3), "proportions", people=n, rule="between")
 
 
 def test_records_that_the_data_chose_are_refused(rng):

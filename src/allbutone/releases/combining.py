@@ -432,7 +432,7 @@ def _of_proportions(release: Release, *, people: int, rule: str, level: float) -
     c = 1/n + (1/n + 1/k)/m. The interval is Wilson's, all π with (q̄ − π)² ≤ z²·c·π(1 − π): unlike q̄ ± z·√T it
     stays within 0 and 1 and covers as often as it says where a level is rare (but needs one person or more to have
     it, n·π ≥ 1 or so).
-    Of a release with a guarantee the rule is `between`, which tells T: c = T/(q̄(1 − q̄)), at least 1/n, and t for z.
+    Of a release with a guarantee the rule is `between`, which tells T: c = T/(q̄(1 − q̄)), at least 1/n; t for z.
     """
     if rule != "within" and release.noisy is None:
         raise InputError("shares are combined by the rule 'within'", Cure("use it", "rule", "within"))
@@ -450,8 +450,7 @@ def _of_proportions(release: Release, *, people: int, rule: str, level: float) -
     else:
         one = found.estimate * (1 - found.estimate)
         factor, df = np.maximum(real, found.variance / np.where(one > 0, one, np.inf)), found.df
-    reach = np.where(np.isfinite(df), stdtrit(np.clip(df, 1e-3, 1e9), (1 + level) / 2), ndtri((1 + level) / 2)) ** 2
-    reach = reach * factor
+    reach = stdtrit(np.clip(df, 1e-3, 1e12), (1 + level) / 2) ** 2 * factor
     middle = (found.estimate + reach / 2) / (1 + reach)
     half = np.sqrt(reach * found.estimate * (1 - found.estimate) + reach**2 / 4) / (1 + reach)
     levels = zip(categories.columns, categories.levels, strict=True)
