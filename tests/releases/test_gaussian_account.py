@@ -4,6 +4,7 @@ import os
 
 import numpy as np
 import pytest
+from dp_accounting.pld import privacy_loss_distribution as pld
 from scipy.signal import fftconvolve
 from scipy.special import ndtr, ndtri
 from scipy.stats import beta as beta_law
@@ -158,3 +159,11 @@ def test_the_best_test_is_as_good_as_stated():
     """Φ(μ/2) of the decisions at L > 0 are right, in both tables: what the audit expects of the runs."""
     mu = gaussian_mu(3.0, 1e-5)
     assert gaussian_delta(mu, 0.0) == pytest.approx(2 * ndtr(mu / 2) - 1)
+
+
+@pytest.mark.parametrize("mu", [0.2, 0.745, 1.5])
+def test_googles_accountant_agrees_on_epsilon(mu):
+    """dp-accounting's privacy loss distributions: of one release, and of two together, to 1e-3."""
+    one = pld.from_gaussian_mechanism(1 / mu, value_discretization_interval=1e-3)
+    for losses, together in ((one, mu), (one.self_compose(2), np.sqrt(2) * mu)):
+        assert losses.get_epsilon_for_delta(1e-5) == pytest.approx(gaussian_epsilon(together, 1e-5), abs=1e-3)
