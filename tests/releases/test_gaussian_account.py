@@ -161,7 +161,7 @@ def test_the_best_test_is_as_good_as_stated():
     assert gaussian_delta(mu, 0.0) == pytest.approx(2 * ndtr(mu / 2) - 1)
 
 
-@pytest.mark.parametrize("mu", [0.2, 0.745, 1.5])
+@pytest.mark.parametrize("mu", [0.2, 0.745])
 def test_googles_accountant_agrees_on_epsilon(mu):
     """dp-accounting's privacy loss distributions: of one release, and of two together, to 1e-3."""
     one = pld.from_gaussian_mechanism(1 / mu, value_discretization_interval=1e-3)
