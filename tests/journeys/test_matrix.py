@@ -22,6 +22,7 @@ from allbutone.releases.release import reading_of
 from allbutone.releases.several import Part, Releases, in_columns, parts_of
 from allbutone.reports.assessment import assess_in_engine
 from allbutone.reports.verdict import verdict_of
+from allbutone.support.text import chance
 from allbutone.tables.engines.lazy_records import LazyRecords
 from allbutone.tables.records import Records
 from allbutone.utility.class_fit import fit_of_classes
@@ -436,7 +437,7 @@ def ledger(case, folder):
 
 
 FORM = "application/x-www-form-urlencoded"
-OFFERED = {"guarantee": "epsilon", "engine": "from-table"}  # fields that a page would have
+OFFERED = {"engine": "from-table"}  # fields that a page would have
 FIELDS = {"kept": {"keep-3": "yes"}, "gaps": {"gaps": "keep"}, "classes": {"model": "classes", "classes": 2}}
 
 
@@ -473,6 +474,7 @@ def upload(case, browser):
 
 
 def drawn_with_a_guarantee(case, browser):
+    """Draw, judge everybody, and look at one."""
     state = {"table": browser.send(case.frame.to_csv(index=False).encode(), "table.csv")[1]["fields"]["table"]}
     state |= {
         f"{key}-{place}": f"{value}"
@@ -486,13 +488,18 @@ def drawn_with_a_guarantee(case, browser):
         address += f"&drawn={drawn['fields']['drawn']}"
         said = last_line(browser.ask(f"/decide/after?{address}")[2])["parts"]["after"]
         found = pd.read_csv(io.BytesIO(browser.ask(f"/decide/risk.csv?{address}")[2]))
+        one = last_line(browser.ask(f"/decide/one?{address}&row=1")[2])["parts"]["one"]
     assert case.release.noisy.in_words in html.unescape(said)
     for name in ("baseline_age", "bound_ldl"):  # what is known beforehand, and what ε allows, follow from no noise
         np.testing.assert_allclose(found[name], case.usual[name], rtol=1e-6)
+        assert chance(float(case.usual[name].iloc[0])) in one
 
 
 def record(case, browser):
     """The page of a record tells how probable the true age is to who ignores the release, whichever that was."""
+    if case.kind == "guarantee":  # there it is the release that was drawn, at Decide
+        drawn_with_a_guarantee(case, browser)
+        return
     state = uploaded(case, browser)
     found = answer(browser, "budget/record", state, row=1, count=1, **FIELDS.get(case.kind, {}))
     lines = re.findall(

@@ -73,7 +73,6 @@ _ADDED = Refusal(
     "guarantees add up by their ε (`allbutone ledger`), not by attacks",
     by_mathematics=True,
 )
-_GUARANTEED = Refusal("the app has no", "not built for releases with a guarantee")
 _CARD = Refusal(
     "on the processor alone",
     "what noise hides is weighed at a few draws of each person, which a card does not speed up",
@@ -101,7 +100,6 @@ REFUSED: dict[tuple[str, str], Refusal] = {
     ("grown", "guarantee"): _ADDED,
     ("budget", "guarantee"): _ONCE,
     ("ledger", "guarantee"): _ADDED,
-    ("record", "guarantee"): _GUARANTEED,
     ("device", "guarantee"): _CARD,
     ("lacking_records", "engine"): _ROWS,
     ("check", "engine"): _ROWS,

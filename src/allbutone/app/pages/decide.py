@@ -10,11 +10,13 @@ import plotly.graph_objects as go
 from markupsafe import Markup
 from starlette.datastructures import QueryParams
 
-from allbutone.app.forms import Group, in_app_words, names, read
+from allbutone.app.forms import Field, Group, in_app_words, names, read
 from allbutone.app.jobs import Answer, Download, Progress, as_csv
 from allbutone.app.page import Held, Page, RequestContext, Source, piece, templates
 from allbutone.app.pages import forecast as forecasts
+from allbutone.app.pages import record
 from allbutone.disclosure.guarantee import left_in_words, terms_of
+from allbutone.disclosure.private_risk import BOUND
 from allbutone.disclosure.risk import risk_columns
 from allbutone.disclosure.rule import MEMBERSHIP, Rule, ToldValues, discloses_anybody
 from allbutone.figures.export import untitled
@@ -38,12 +40,26 @@ from allbutone.reports.report import (
     public_report,
     values_told,
 )
+from allbutone.reports.verdict import value_lines, values_at
+from allbutone.support.text import listed
 
 # the board's page looks here as it does in a report
 templates.globals["board_css"] = environment.get_template("board.css").render()
 HTML = "text/html; charset=utf-8"
 
-GROUPS = (Group("The rule, and the files", (forecasts.PROBABILITY, forecasts.FORMAT, forecasts.DRAWN)),)
+JUDGED = Group("The rule, and the files", (forecasts.PROBABILITY, forecasts.FORMAT, forecasts.DRAWN))
+ONE = Group(
+    "One person",
+    (
+        Field(
+            "row", "Row", "",
+            "Of whom you want to know what this very release tells. Rows are counted from 1, without the line of "
+            "column names.",
+            reset_by="table",
+        ),
+    ),
+)  # fmt: skip
+GROUPS = (JUDGED, ONE)
 FOLDER = "release"
 NOT_TAKEN = "drawn and judged in the app, not taken home"
 
@@ -74,7 +90,7 @@ class DrawnRelease:
 
 
 def _after(query: QueryParams, context: RequestContext, step: Progress) -> Answer:
-    if not read(GROUPS, query)["drawn"]:
+    if not read((JUDGED,), query)["drawn"]:
         return Answer({"after": piece("decide_nothing.html")})
     held = _found(query, context)
     assessment, chosen = _assessment(held, query, step), held.value.request.chosen
@@ -111,6 +127,28 @@ def _after(query: QueryParams, context: RequestContext, step: Progress) -> Answe
         ks=list(zip(*assessment.fidelity.ks_table().values(), strict=True)) if assessment.fidelity else [],
     )
     return Answer({"after": part}, figures)
+
+
+def _one(query: QueryParams, context: RequestContext, step: Progress) -> Answer:
+    """Say what this very release tells of one person: every value, and that they are in the table."""
+    asked = query.get("row", "").strip()
+    if not asked or not query.get("drawn"):
+        return Answer({"one": ""})
+    case = _assessment(_found(query, context), query, step)
+    row = record.row_of(asked, case.risk["row"])
+    risk = {name: column[case.risk["row"] == row] for name, column in case.risk.items()}
+    told = ToldValues.of(risk, case.rule)
+    columns = np.flatnonzero(~np.isnan(told.before[0]))  # what is missing of them is not judged
+    values = values_at(risk, told, np.zeros_like(columns), columns, case.verdict.outside, case.records.schema)
+    allowed = [risk.get(BOUND + told.names[place]) for place in columns if not told.rest_known[place]]
+    bounds = [float(each[0]) for each in allowed if each is not None]  # of who lacks the record, who comes first
+    member = float(risk[MEMBERSHIP][0]) if MEMBERSHIP in risk else None
+    disclosed = listed([value.column for value in values if value.disclosed])
+    part = piece(
+        "decide_one.html", row=row, lines=value_lines(values), bounds=bounds, disclosed=disclosed, member=member,
+        before=case.rule.membership_odds / (1 + case.rule.membership_odds), limit=case.rule.membership,
+    )  # fmt: skip
+    return Answer({"one": part})
 
 
 def _disclosure(case: Assessment | GuaranteedCase) -> go.Figure:
@@ -271,7 +309,11 @@ PAGE = Page(
     "decide",
     "Decide",
     GROUPS,
-    answers={"after": Source(_after, names(GROUPS), slow=True), **forecasts.CHIP},
+    answers={
+        "after": Source(_after, names((JUDGED,)), slow=True),
+        "one": Source(_one, names(GROUPS), slow=True, later=True),
+        **forecasts.CHIP,
+    },
     files={
         "release.zip": _zip,
         "page.html": _page,
