@@ -145,9 +145,10 @@ PAGE = """# Guarantees beside each other
 
 allbutone {ours} and smartnoise-synth {theirs} (MST and AIM, measurements in 20 bins) at the same ε,
 δ = 1/(100n), with the same public limits and levels. Root mean square errors against the table itself: of means
-in standard deviations, of correlations, and of the shares of levels; averaged over 1 to 5 draws, so that a
-difference of a third may be chance. `python -m comparison.guarantees` writes this page. A private copula was
-looked for, and none is on PyPI (`dpcopula`, `dp-copula`). What is said to be "not run" had no time.
+in standard deviations, of correlations, and of the shares of levels; averaged over 1 to 6 draws, so that a
+difference of a third may be chance. `python -m comparison.guarantees` writes this page; it was put together from
+runs of one tool on one table. A private copula was looked for, and none is on PyPI (`dpcopula`, `dp-copula`). What
+is said to be "not run" had no time.
 
 Two things are not alike, and both change the order.
 
