@@ -447,10 +447,12 @@ def _of_proportions(release: Release, *, people: int, rule: str, level: float) -
     real = np.mean(rows[:, None] / there, axis=0) / people  # one over the people who had a value
     if rule == "within":
         factor, df = real + (real + np.mean(1 / there, axis=0)) / len(rows), np.full(found.df.shape, np.inf)
+        widest = ndtri((1 + level) / 2)
     else:
         one = found.estimate * (1 - found.estimate)
         factor, df = np.maximum(real, found.variance / np.where(one > 0, one, np.inf)), found.df
-    reach = stdtrit(np.clip(df, 1e-3, 1e12), (1 + level) / 2) ** 2 * factor
+        widest = stdtrit(np.maximum(df, 1e-3), (1 + level) / 2)
+    reach = widest**2 * factor
     middle = (found.estimate + reach / 2) / (1 + reach)
     half = np.sqrt(reach * found.estimate * (1 - found.estimate) + reach**2 / 4) / (1 + reach)
     levels = zip(categories.columns, categories.levels, strict=True)
