@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float
 from scipy.linalg import solve_triangular
-from scipy.special import expit, log_ndtr, stdtrit
+from scipy.special import expit, log_ndtr, ndtri, stdtrit
 
 from allbutone.model.moments import UNKNOWN
 from allbutone.releases.folder import with_tables
