@@ -58,7 +58,8 @@ allbutone_available <- function() {
 python_side <- function() {
   if (is.null(state$module)) {
     if (!allbutone_available()) {
-      stop_input("Python's package allbutone was not found",
+      why <- tryCatch({ reticulate::import("allbutone"); "" }, error = conditionMessage)
+      stop_input(paste0("Python's package allbutone was not found: ", strsplit(paste0(why, "\n"), "\n")[[1]][1]),
                  list(list(words = "install it", code = "install_allbutone()", argument = ""),
                       list(words = "name a Python that has it in the environment variable RETICULATE_PYTHON",
                            code = "", argument = "")),

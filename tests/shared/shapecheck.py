@@ -54,4 +54,8 @@ def install():
     """Check the shapes of whatever the package calls, or one module of it; before it is imported."""
     jaxtyping.jaxtyped = sparingly  # which is what the hook writes before each function
     where = os.environ.get("ALLBUTONE_TEST_SHAPES", "allbutone")
-    return jaxtyping.install_import_hook(where, "shapecheck.checked")
+    hook = jaxtyping.install_import_hook(where, "shapecheck.checked")
+    from allbutone.tables import column, orders
+
+    orders.Column = column.Column  # there it is a name for types alone, which older versions of jaxtyping look up
+    return hook
