@@ -225,8 +225,8 @@ def _unrun(ten: Ten) -> str:
         if kind in had and f"{name}-{kind}" not in ten.made
     ]
     kinds = {kind for kind in KINDS if kind != "half"}
-    left = sum(key.partition("-")[2] in kinds and key not in ten.attacked for key in ten.judged)
-    told += [f"Anonymeter on {left} sets of rows"] if left else []
+    without = [key for key in ten.judged if key.partition("-")[2] in kinds and key not in ten.attacked]
+    told += [f"Anonymeter on {key}" for key in without]
     return "; ".join(told) or "nothing"
 
 
