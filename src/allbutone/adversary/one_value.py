@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float, Int
 
 from allbutone.adversary.averaged import MixtureProduct, StudentMixture
 from allbutone.adversary.gaps import GapPosteriors
-from allbutone.adversary.integrate import Intervals, interval_probability
+from allbutone.adversary.integrate import Intervals, estimated_within, interval_probability
 from allbutone.adversary.log_quadratic import LogQuadratic, times, times_each
 from allbutone.adversary.modes import Modes, find_modes
 from allbutone.support.arrays import log_sum_exp
@@ -117,9 +117,11 @@ def value_beliefs(
     truth: Float[np.ndarray, "b p"],
     nearness: Nearness,
     before: LogQuadratic | None = None,
+    least: float = 0.0,
 ) -> ValueBeliefs:
     """Return the probability that each value lies near the truth, all others known, and that without the release.
 
+    `least`: probabilities that seem lower by two normal hills are not integrated, and told as these say.
     `before`: the posteriors without the release, where they are not the other records' own Student t: along a line
     that is a Student t with ν degrees of freedom, by its own inflation.
     """
@@ -135,17 +137,19 @@ def value_beliefs(
         baseline = interval_probability(lines.centre, spread, df, ends.low, ends.high)[:, 0]
     else:
         baseline = _line_probabilities(earlier, ends)
-    probability = _line_probabilities(lines, ends).reshape(truth.shape)
+    probability = _line_probabilities(lines, ends, least).reshape(truth.shape)
     return ValueBeliefs(probability, np.zeros(truth.shape), baseline.reshape(truth.shape), expected, near)
 
 
-def _line_probabilities(lines: LogQuadratic, near: Intervals) -> Float[np.ndarray, " t"]:
+def _line_probabilities(lines: LogQuadratic, near: Intervals, least: float = 0.0) -> Float[np.ndarray, " t"]:
     """Return the probability of an interval under each of many posteriors in one dimension."""
-    place, width, two = _hills(find_modes(lines), lines)
+    modes = find_modes(lines)
+    place, width, two = _hills(modes, lines)
+    found = estimated_within(lines, modes, near)[:, 0] if least else np.full(len(place), np.nan)
     low, high = (((end - lines.centre) / lines.root[:, 0])[:, 0] for end in (near.low, near.high))
-    found = np.empty(len(place))
+    close = ~(found < least)
     for hills, these in ((1, ~two), (2, two)):
-        (chosen,) = np.nonzero(these)
+        (chosen,) = np.nonzero(these & close)
         many = max(1, NUMBERS_HELD // (4 * hills * len(EDGES) * len(NODES)))
         for start in range(0, len(chosen), many):
             some = chosen[start : start + many]

@@ -194,6 +194,7 @@ class TableReleases(Trials):
                 self.everyone.records.values[places],
                 self.nearness.take(places, unknown),
                 None if own is None else own.take(who),
+                least=SCREEN * self.rule.probability,
             )
             flags |= np.any(self.rule.discloses(alone.probability, alone.baseline), axis=1)
         if known:
