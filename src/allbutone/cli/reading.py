@@ -31,6 +31,7 @@ from allbutone.tables.names import NO_HEADER, choose, reads_as_data, split_names
 from allbutone.tables.records import Records
 from allbutone.tables.safe_io import require_distinct, require_outside
 from allbutone.tables.schema import Schema
+from allbutone.tables.visits import times_in
 
 # what says how a table is read, and how it is modelled: a release made before decides all of it
 HOW_READ = (
@@ -261,7 +262,8 @@ def declared(source: TableOptions, names: list[str], like: Released | None = Non
     schema = Schema.of(source.table_file) if like is None else like.schema
     if like is None:
         once = named_columns(source.once, names)
-        schema = schema.with_visits(source.person, source.visit, _times(source.visits), once)
+        times = times_in(split_names(source.visits, set()) if source.visits else [])
+        schema = schema.with_visits(source.person, source.visit, times, once)
     log, positive = named_columns(source.log, names), named_columns(source.positive, names)
     return schema.adjusted(log, positive, _decimals(source.decimals, names), _codes(source.missing_codes))
 
@@ -276,15 +278,6 @@ def with_visits(names: Sequence[str], schema: Schema) -> list[str]:
 def named_columns(asked: Sequence[str] | None, names: Sequence[str]) -> list[str]:
     """Return the columns that an option names, one at a time or several between commas."""
     return [names[place] for place in choose(list(names), asked, None)] if asked else []
-
-
-def _times(asked: Sequence[str] | None) -> list[float | str]:
-    """Read --visits: numbers, or texts."""
-    texts = split_names(asked, set()) if asked else []
-    try:
-        return [float(text) for text in texts]
-    except ValueError:
-        return list(texts)
 
 
 def _decimals(asked: Sequence[str] | None, names: list[str]) -> dict[str, int]:

@@ -1,6 +1,6 @@
 """How likely a release discloses anybody, who stands out, where the budget ends, and what a guarantee costs."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -117,17 +117,23 @@ def _message(budget: Budget, counts: np.ndarray, anybody: np.ndarray, noun: str)
 
 
 def records_figure(
-    lineup: Lineup, rows: Int[np.ndarray, " n"], count: int, chances: Float[np.ndarray, " n"]
+    lineup: Lineup,
+    rows: Int[np.ndarray, " n"],
+    count: int,
+    chances: Float[np.ndarray, " n"],
+    who: Sequence[str] = (),
 ) -> go.Figure:
     """Draw each record's chance that `count` datasets, or draws, disclose a value of it, against its leverage.
 
-    `chances` in the order of the lineup. The dots' customdata are the records' numbers, `rows`.
+    `chances` in the order of the lineup. The dots' customdata are the records' numbers, `rows`; `who`: what the
+    records are called, where it is not by these.
     """
     shown = np.arange(len(rows))
     if len(rows) > MOST_DOTS:  # the most exposed half of what can be shown, and of the rest as many, evenly
         first, rest = np.split(shown, [MOST_DOTS // 2])
         shown = np.concatenate([first, rest[:: -(-len(rest) // (MOST_DOTS // 2))]])
     numbers = rows[lineup.order]
+    called = [who[place] for place in lineup.order] if len(who) else [f"row {row}" for row in numbers]
     x = np.maximum(lineup.leverage[lineup.order], _LOWEST)
     low, high = np.log10(np.min(x[shown])) - 0.1, np.log10(np.max(x[shown])) + 0.1
     colours = np.where(chances[shown] > ACCEPTED, VERMILION, BLUE).tolist()
@@ -135,15 +141,16 @@ def records_figure(
         go.Scatter(
             x=x[shown].astype(np.float32), y=chances[shown].astype(np.float32), customdata=numbers[shown].tolist(),
             mode="markers", marker={"size": 8, "color": colours, "opacity": 0.7, "line": {"width": 0}},
-            hovertemplate="row %{customdata}<br>chance %{y:.1%}<br>leverage %{x:.3g}<extra></extra>",
+            text=[called[place] for place in shown],
+            hovertemplate="%{text}<br>chance %{y:.1%}<br>leverage %{x:.3g}<extra></extra>",
         )
     )  # fmt: skip
     first, height = likeliest(chances), [-0.05, 1.1]
-    named = [f"row {numbers[place]}" for place in first[:LABELLED]]
+    named = [called[place] for place in first[:LABELLED]]
     style.add_labels(figure, np.log10(x[first]), chances[first], named, ((low, high), height), (600, 300))
     _mark_accepted(figure, INK, f"accepted of all together: {chance(ACCEPTED)}", x=0.005, xanchor="left")
     noun = "parameter draw" if lineup.law.rows is None else "dataset"
-    style.frame(figure, _records_message(numbers, chances, int(first[0]), counted(count, noun)), 400)
+    style.frame(figure, _records_message(called, chances, int(first[0]), counted(count, noun)), 400)
     key = f"one dot for each record; orange: above {chance(ACCEPTED)}; click one to look at it"
     if len(shown) < len(rows):
         key = f"{len(shown):,} of the {len(rows):,} records, those that stand out most among them; click one"
@@ -155,13 +162,13 @@ def records_figure(
     return figure.update_yaxes(title_text=after, range=height, **style.SHARES)
 
 
-def _records_message(numbers: np.ndarray, chances: np.ndarray, worst: int, released: str) -> str:
+def _records_message(called: Sequence[str], chances: np.ndarray, worst: int, released: str) -> str:
     beyond = int(np.sum(chances > ACCEPTED))
     if not beyond:
         limit = chance(ACCEPTED)
         return f"By {released} nobody is disclosed with a chance of more than {limit}."
-    who = f"something of {beyond:,} of {len(numbers):,} people is"
-    first = f"row {numbers[worst]} is the likeliest, with {chance(chances[worst])}"
+    who = f"something of {beyond:,} of {len(called):,} people is"
+    first = f"{called[worst]} is the likeliest, with {chance(chances[worst])}"
     return f"By {released} {who} disclosed with a chance of more than {chance(ACCEPTED)}; {first}."
 
 

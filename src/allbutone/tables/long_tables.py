@@ -392,6 +392,12 @@ class SeenRows:
         own = np.isin(self.rows.visit, places)
         return float(np.mean(gaps[own])) if own.any() else 1.0
 
+    def lacking(self, name: str, there: Bool[np.ndarray, " rows"]) -> int:
+        """Return how many people lack a column of their record; `there`: which rows of the table have it."""
+        _, time = self.visits.parts(name)
+        at = self.rows.first_with(there) if time is None else self.rows.of_visit(self.visits.times.index(time))
+        return int(np.sum((at < 0) | ~there[at]))
+
     def course(self, name: str, on_scale: Float[np.ndarray, " rows"]) -> Course | None:
         """Propose a line for a column, given on its scale, with a deviation that leaves the spreads between.
 

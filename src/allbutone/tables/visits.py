@@ -419,6 +419,14 @@ def times_from(given: Any) -> tuple[Time, ...]:
     return times
 
 
+def times_in(texts: Sequence[str]) -> list[Time]:
+    """Read the names of visits: numbers where all are, else texts."""
+    try:
+        return [float(text) for text in texts]
+    except ValueError:
+        return list(texts)
+
+
 def _plain(time: float) -> float:
     """Return whole numbers as such, so that they are written as they were."""
     return int(time) if time == round(time) else float(time)

@@ -11,6 +11,7 @@ from allbutone.adversary import landscape
 from allbutone.app import forms
 from allbutone.app.jobs import Answer, Download, Progress, as_csv
 from allbutone.app.page import Page, RequestContext, Source, piece
+from allbutone.app.pages import columns as declared
 from allbutone.app.pages import forecast, record, source
 from allbutone.app.pages.mend import write_table_file
 from allbutone.disclosure.budget import Alternative, Budget, changes_of, stronger_prior
@@ -25,6 +26,7 @@ from allbutone.releases.several import known_columns
 from allbutone.reports.verdict import values_at
 from allbutone.support.errors import Cure, InputError
 from allbutone.support.text import counted, joined
+from allbutone.tables.visits import Visits
 
 MOST_SHOWN = 1000  # records in the page's table
 FIRST = 25  # of them at first
@@ -79,7 +81,10 @@ GROUPS = (RELEASE, LACKING, SEEN)
 
 @dataclass(frozen=True)
 class Switch:
-    """A change that may allow more; `key` names it in an address: size-50, leave-212, column-4, prior."""
+    """A change that may allow more; `key` names it in an address: size-50, leave-212, column-4, prior.
+
+    Of a long table visit-4-2 leaves out the fourth column at the second of its visits.
+    """
 
     key: str
     words: str
@@ -108,11 +113,18 @@ def switched(query: QueryParams, names: tuple[str, ...]) -> QueryParams:
             gone = {names[int(place) - 1] for place in places if 1 <= int(place) <= len(names)}
             left = [name for name in taken.get(source.COLUMNS) or names if name not in gone]
             taken[source.COLUMNS] = left or [""]
+        elif kind == "visit" and len(places) == 2:
+            field = f"{declared.MORE.name}-{places[0]}"
+            so_far = {name: texts[-1] for name, texts in taken.items() if texts}
+            taken[field] = [declared.without_visit(so_far, *map(int, places))]
     return QueryParams([(name, text) for name, texts in taken.items() for text in texts])
 
 
-def switches_of(plan: Budget, names: tuple[str, ...], on: list[str]) -> list[Switch]:
-    """Return what could be changed, as the budget of the table as it is proposes it."""
+def switches_of(plan: Budget, names: tuple[str, ...], visits: Visits | None, on: list[str]) -> list[Switch]:
+    """Return what could be changed, as the budget of the table as it is proposes it.
+
+    visits: of a long table. A column on a line is left out at all visits or at none.
+    """
     case = plan.case
     wished: list[Alternative] = list(plan.alternatives)
     if not wished and case.has_law and not case.mechanism.keep:
@@ -127,7 +139,13 @@ def switches_of(plan: Budget, names: tuple[str, ...], on: list[str]) -> list[Swi
             key = "-".join(["leave", *map(str, gone.tolist())])
         elif one.case.records is not case.records:
             left = {*case.records.order} - {*one.case.records.order}
-            key = "-".join(["column", *(str(names.index(name) + 1) for name in names if name in left)])
+            at = [visits.parts(name) for name in left] if visits else []
+            if visits and len(at) == 1 and (time := at[0][1]) is not None:
+                if visits.course_of(at[0][0]) or len(visits.times_of(at[0][0])) < 2:
+                    continue
+                key = f"visit-{names.index(at[0][0]) + 1}-{visits.times.index(time) + 1}"
+            else:
+                key = "-".join(["column", *(str(names.index(name) + 1) for name in names if name in left)])
         else:
             key = "prior"
         if one.rows is None or one.rows < (case.rows or 0):
@@ -181,13 +199,15 @@ def _budget(query: QueryParams, context: RequestContext, step: Progress) -> Answ
     if on:  # what is offered stays as it is while it is tried
         plain = QueryParams([(name, text) for name, text in query.multi_items() if name != "try"])
         base = Asked.of(plain, context).budget(step)
+    switches = switches_of(base, names, asked.table.reading.schema.visits, on)
     parts = {
         "verdict": piece("budget_verdict.html", plan=plan, mark=asked.mark, table=asked.table, tried=bool(on)),
-        "switches": piece("budget_switches.html", switches=switches_of(base, names, on), on=on),
+        "switches": piece("budget_switches.html", switches=switches, on=on),
         "budget": piece("budget_more.html", plan=plan),
         "note": piece("budget_note.html", table=asked.table),
     }
-    return Answer(parts, {"budget": untitled(budget_figure(plan))})
+    told = asked.table.records.schema.plainly
+    return Answer({name: told(part) for name, part in parts.items()}, {"budget": untitled(budget_figure(plan))})
 
 
 def _people(query: QueryParams, context: RequestContext, step: Progress) -> Answer:
@@ -206,7 +226,9 @@ def _people(query: QueryParams, context: RequestContext, step: Progress) -> Answ
     figures = {}
     if plan.case.is_plain and plan.case.has_law:
         lineup = plan.lineup
-        figures["records"] = records_figure(lineup, plan.rows, count, plan.chances(count)[lineup.order])
+        chances, records = plan.chances(count)[lineup.order], plan.case.records
+        who = list(map(records.who, range(len(plan.rows))))
+        figures["records"] = records_figure(lineup, plan.rows, count, chances, who)
     return Answer({"people": part}, figures)
 
 
@@ -215,6 +237,7 @@ def _apply(query: QueryParams, sent: Mapping[str, str], context: RequestContext,
     names = source.table_of(query, context).value.names
     made, fields = switched(query, names), dict[str, str | list[str]](**{"try": ""})
     fields |= {name: made.get(name, "") for name in ("rows", "leave")}
+    fields |= {name: made.get(name, "") for name in made if name.startswith(f"{declared.MORE.name}-")}
     if source.COLUMNS in made:
         fields[source.COLUMNS] = made.getlist(source.COLUMNS)
     if "prior" in switch_keys(query):
@@ -236,23 +259,24 @@ def _record(query: QueryParams, context: RequestContext, step: Progress) -> Answ
     plan = asked.budget(step)
     found = _findings(asked, plan, step)
     if found is None:
-        row = asked.values["row"]
+        records = asked.table.records
+        who = records.who(records.place_of(int(asked.values["row"])))
         size = f"{asked.request.rows:,} rows and {len(asked.table.records.columns):,} columns"
-        return Answer({"record": piece("record_too_large.html", row=row, size=size), "told": "", "measures": ""})
+        return Answer({"record": piece("record_too_large.html", who=who, size=size), "told": "", "measures": ""})
     columns, schema = found.attack.columns, asked.table.records.schema
     labels = [schema.column(name).on_scale for name in columns]
     across, upwards = record.axes(columns, asked.values["x"], asked.values["y"]) if found.view else (0, 0)
     epsilon, law, rule = None, found.attack.law, asked.request.rule
     if not (asked.values["without"] or asked.values["missing"]):  # it is of the usual adversary
         epsilon = epsilon_of_one(law, found.measures.leverage, found.count, len(asked.table.records.values))
-    values = record.values_of(found.row, found.attack, found.measures, rule)
+    values = record.values_of(found.row, found.attack, found.measures, rule, schema)
     told = f"this trial release of {counted(found.count, found.attack.noun)}", found.measures.evidence
     parts = {
         "told": record.verdict_piece(values, rule, *told, _one_draw(asked, plan, found)),
         "record": piece(
-            "record_opened.html", found=found, lines=record.attribute_lines(found.attributes, schema),
-            columns=columns, across=across, upwards=upwards, hidden=asked.values["hidden"],
-            most=found.attack.most,
+            "record_opened.html", found=found, schema=schema,
+            lines=record.attribute_lines(found.attributes, schema), columns=columns, across=across,
+            upwards=upwards, hidden=asked.values["hidden"], most=found.attack.most,
         ),
         "measures": record.measures_piece(found.measures, found.attack.noun, "/budget/measures.csv", epsilon),
     }  # fmt: skip
@@ -271,15 +295,14 @@ def _mixed_record(asked: Asked, step: Progress) -> Answer:
     def attacked() -> dict[str, np.ndarray]:
         with step("Drawing a trial release", None):
             trial = record.mixed_trial(table, asked.request.rows, count)
-        with step(f"Attacking row {row:,}", None):
+        with step(f"Attacking {asked.table.records.who(asked.table.records.place_of(row))}", None):
             rng = np.random.default_rng(0)
             return risk_columns(table.records, trial, rule=rule, rng=rng, rows=np.array([place]))
 
     risk = table.held.get_or_compute(("told", *table.key, asked.request.rows, rule, count, row), attacked)
     told, noun = ToldValues.of(risk, rule), "parameter draw" if asked.request.rows is None else "dataset"
-    values = values_at(
-        risk, told, np.zeros(len(told.names), dtype=int), np.arange(len(told.names)), table.records.schema.known
-    )
+    schema, columns = table.records.schema, np.arange(len(told.names))
+    values = values_at(risk, told, np.zeros(len(columns), dtype=int), columns, schema.known, schema)
     own = float(plan.chances(min(count, plan.case.most))[place])
     evidence = float(risk[EVIDENCE][0]) if EVIDENCE in risk else None
     said = record.verdict_piece(
@@ -319,7 +342,7 @@ def _findings(asked: Asked, plan: Budget, step: Progress) -> record.RecordFindin
         release = record.trial(asked.table, asked.request.rows)
     if release is None:
         return None
-    with step(f"Attacking row {row:,}", None):
+    with step(f"Attacking {asked.table.records.who(asked.table.records.place_of(row))}", None):
         shown = asked.values["x"], asked.values["y"], hidden
         lacking = {"without": without, "missing": asked.values["missing"]}
         return record.findings_of(asked.table, release, row, asked.count(plan), *shown, **lacking)

@@ -21,9 +21,11 @@ from allbutone.tables.admission import Problem
 from allbutone.tables.column import CATEGORY, DERIVED, MEASUREMENT, Column, Scale, column_from
 from allbutone.tables.dates import DATE_KIND
 from allbutone.tables.files import FORMATS, READABLE, Limits, format_of, read_table
+from allbutone.tables.long_tables import require_person_and_visit
 from allbutone.tables.look import Look, as_toml, look_at_column
 from allbutone.tables.names import check_names, reads_as_data, row_names_left_out
 from allbutone.tables.schema import Schema, faults_together, in_need
+from allbutone.tables.visits import KEYS, OF_COLUMN, Time, Visits, times_from, times_in, without_visits
 
 # Of every column one, in addresses under its place in the table: scale-3=log
 KIND = Choice(
@@ -84,13 +86,14 @@ MORE = Field(
     'What a table file says of columns that belong together, between commas. derived = "weight / (height / 100) '
     '** 2" computes it again in every row; nothing but decimals is declared besides. above = "diastolic" is an '
     'order that every row keeps. event = "status" says to which event a time is. Of dates: precision = "month", '
-    'form = "DD.MM.YYYY", since = "admitted".',
+    'form = "DD.MM.YYYY", since = "admitted". With visits: once = true where it changes in nobody, visits = '
+    '[0, 12] where it is measured at some alone, course = "line", deviation = 0.2 for a way from first to last.',
 )
 WORDS = (Hidden("label", "Label"), Hidden("unit", "Unit"), Hidden("missing", "Codes of its own"))
 FIELDS = (KIND, *OF_A_MEASUREMENT, LEVELS, MORE, MAY_LACK, *WORDS)
 OF_MORE = (
     "derived", "cut", "sum", "replaces", "above", "below", "between", "since", "event", "tolerance", "deviation",
-    "origin", "precision", "form", "secret", "known",
+    "origin", "precision", "form", "secret", "known", "once", "visits", "course",
 )  # fmt: skip
 OF_THE_PRIOR = ("centre", "spread")
 _NUMBERS, _LISTS = ("low", "high", "decimals", "step", *OF_THE_PRIOR), ("quantiles", "missing")
@@ -125,6 +128,19 @@ GAPS = Group(
               "-999, between commas.", -1e12, 1e12, reset_by="table", blank=()),
     ),
 )  # fmt: skip
+VISITS = Group(
+    "Visits: people with several rows",
+    (
+        Field("person", "Who", "", "The column that names people, where each has a row for every visit. All rows "
+              "of a person are one record then, which is what is judged. No name goes out: synthetic people are "
+              "numbered.", reset_by="table"),
+        Field("visit", "When", "", "The column that tells which visit a row is, such as month.",
+              reset_by="table"),
+        Field("visits", "Visits", "", "All that there are, in order, between commas: 0, 6, 12, or baseline, week "
+              "4. They were planned, so everyone may know them. What changes in nobody stands once, which is said "
+              "at “Beside others”.", reset_by="table"),
+    ),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,22 +148,37 @@ class Declaration:
     """What an address declares of a table's columns, each looked at beside it, and what is wrong with it.
 
     columns: one for each of the table, computed ones among them. In the schema a column of which nothing is
-    declared has the kind that it looks like.
+    declared has the kind that it looks like. fault: what is wrong with the visits; then the schema has none.
     """
 
     columns: tuple[Column, ...]
     schema: Schema
     looks: tuple[Look, ...]
     problems: tuple[Problem, ...]
+    fault: InputError | None = None
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The columns that name people and visits, where people have several rows: none of a record."""
+        visits = self.schema.visits
+        return () if visits is None else (visits.person, visits.visit)
+
+    def require_visits(self) -> None:
+        """Refuse visits that are declared wrongly."""
+        if self.fault is not None:
+            raise self.fault
 
 
 def declaration(query: Mapping[str, str], held: Any, asked: Mapping[str, Any]) -> Declaration:
     """Read an address; `held`: the table, `asked`: how it is read besides, and whether the prior is public."""
     columns, looks, problems = [], [], []
+    of_visits: dict[str, Any] = {}
     for place, name in enumerate(held.value.names, start=1):
         entries: dict[str, Any] = {}
         try:
             entries = _entries(query, place, asked["prior"] == "public")
+            of_visits[name] = {key: entries[key] for key in OF_COLUMN if key in entries}
+            entries = without_visits(entries)
             column = column_from(name, entries)
         except InputError as error:
             column = Column(name)
@@ -163,11 +194,43 @@ def declaration(query: Mapping[str, str], held: Any, asked: Mapping[str, Any]) -
             column = column.as_category(())
         columns.append(column)
         looks.append(look)
-    schema, faults = _together(columns)
+    told = {key: text for key in KEYS if (text := asked[key].strip())}
+    named = {told.get(key) for key in KEYS[:2]}
+    schema, faults = _together([column for column in columns if column.name not in named])
     problems += [
         Problem(name, f"{_WRONGLY}{fault}", ("correct what stands at “Beside others”",)) for name, fault in faults
     ]
-    return Declaration(tuple(columns), schema, tuple(looks), tuple(problems))
+    found = Declaration(tuple(columns), schema, tuple(looks), tuple(problems))
+    try:
+        return replace(found, schema=_at_visits(schema, told, of_visits, held.value.names))
+    except InputError as error:
+        return replace(found, fault=error)
+
+
+def _at_visits(
+    schema: Schema, told: Mapping[str, str], of_visits: Mapping[str, Any], names: Sequence[str]
+) -> Schema:
+    """Return the schema with the visits that an address tells of, or say what is wrong with these."""
+    entries: dict[str, Any] = dict(told)
+    if "visits" in entries:
+        entries["visits"] = _times(entries["visits"])
+    derived = {column.name for column in schema.derived}
+    said = {
+        name: {key: each for key, each in of.items() if key != "deviation" or name not in derived}
+        for name, of in of_visits.items()
+    }
+    visits = Visits.of_entries(entries, said)
+    if visits is None:
+        return schema
+    require_person_and_visit(names, visits)
+    if faults := visits.faults(schema.columns, schema.derived):
+        raise InputError("; ".join(faults), "correct what stands at “Beside others”", where="Visits")
+    return replace(schema, visits=visits.adding(schema.derived))
+
+
+def _times(text: str) -> list[Time]:
+    """Read what stands at “Visits”, between commas."""
+    return times_in([part.strip() for part in text.split(",") if part.strip()])
 
 
 def _together(columns: Sequence[Column]) -> tuple[Schema, list[tuple[str, str]]]:
@@ -208,6 +271,38 @@ def _more(text: str) -> dict[str, Any]:
     if unknown := [key for key in found if key not in OF_MORE]:
         raise InputError(f"there is no entry {unknown[0]!r:.60} here", f"known are {', '.join(OF_MORE)}")
     return found
+
+
+def only_of_visits(text: str) -> bool:
+    """Say whether all that is said of a column beside others tells of its visits."""
+    try:
+        return set(_more(text)) <= set(OF_COLUMN)
+    except InputError:
+        return False
+
+
+def without_what_is_of_visits(text: str) -> str:
+    """Return what is said of a column beside others but for its visits; what cannot be read stays as it is."""
+    try:
+        return more_in_words(without_visits(_more(text)))
+    except InputError:
+        return text
+
+
+def without_visit(query: Mapping[str, str], column: int, visit: int) -> str:
+    """Return what is said of a column beside others, measured at one visit less; both by their places from 1."""
+    text = query.get(f"{MORE.name}-{column}", "").strip()
+    try:
+        found, told = _more(text), times_from(_times(query.get("visits", "")))
+        left = [time for time in found.get("visits", told) if time != told[visit - 1]]
+    except (InputError, IndexError):
+        return text
+    return more_in_words(found | {"visits": left})
+
+
+def more_in_words(entries: Mapping[str, Any]) -> str:
+    """Write what a table file says of a column as it stands at “Beside others”."""
+    return ", ".join(f"{key} = {as_toml(value)}" for key, value in entries.items())
 
 
 def _look(held: Any, column: Column, trusted: bool, two_valued: bool) -> Look:
@@ -251,13 +346,18 @@ def fields_of(schema: Schema, names: Sequence[str]) -> dict[str, str | list[str]
 
     Codes for missing values that all columns have stand in the one field for all.
     """
-    shared = sorted(set.intersection(*(set(schema.column(name).missing) for name in names)))
+    visits = schema.visits
+    keys = () if visits is None else (visits.person, visits.visit)
+    shared = sorted(set.intersection(*(set(schema.column(name).missing) for name in names if name not in keys)))
     found: dict[str, str | list[str]] = {"codes": ", ".join(map(_text, shared))}
+    told = visits.entries() if visits else {}
+    found |= {key: _text(told.get(key, "")).strip("[]").replace('"', "") for key in KEYS}
     for place, name in enumerate(names, start=1):
         column = schema.column(name)
         entries = {"kind": column.kind if schema.declares(name) else ""} | column.entries()
+        entries |= visits.of_column(name) if visits and name not in keys else {}
         more = {key: entries[key] for key in OF_MORE if key in entries}
-        entries["more"] = ", ".join(f"{key} = {as_toml(value)}" for key, value in more.items())
+        entries["more"] = more_in_words(more)
         if entries["kind"] not in KIND.options:
             entries["kind"] = ""
         if entries.get("label") == name:

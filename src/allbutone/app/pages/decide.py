@@ -94,6 +94,7 @@ def _after(query: QueryParams, context: RequestContext, step: Progress) -> Answe
         return Answer({"after": piece("decide_nothing.html")})
     held = _found(query, context)
     assessment, chosen = _assessment(held, query, step), held.value.request.chosen
+    noun = "person" if len(chosen.records.people) else "row"
     if held.value.ledger:
         note(held, passed=assessment.verdict.passed)
     order, judged = ToldValues.of(assessment.risk, assessment.rule).order, MEMBERSHIP in assessment.risk
@@ -109,7 +110,8 @@ def _after(query: QueryParams, context: RequestContext, step: Progress) -> Answe
             **fidelity_figures(assessment.fidelity, assessment.densities),
         }
         figures = {name: untitled(one) for name, one in found.items()}
-    measures = ("row", *(name for name in MEASURES if name in assessment.risk))
+    measures = tuple(name for name in MEASURES if name in assessment.risk)
+    named = assessment.risk[noun].astype(str) if noun == "person" else assessment.risk[noun]
     values = values_told(assessment.risk, assessment.rule, assessment.verdict)
     page = board_page(assessment, _origin(held, query), _note(held.value.request))
     part = piece(
@@ -118,15 +120,18 @@ def _after(query: QueryParams, context: RequestContext, step: Progress) -> Answe
         request=held.value.request,
         ledger=held.value.ledger,
         number=held.value.number,
+        noun=noun,
         assessment=assessment,
         judged=_judged_words(assessment),
         guarantee=None if held.value.release.noisy is None else guarantee_facts(held.value.release.noisy),
         values=values,
         figures=list(figures),
-        lines=[[assessment.risk[name][place] for name in measures] for place in order[: len(values)]],
+        lines=[
+            [named[place], *(assessment.risk[name][place] for name in measures)] for place in order[: len(values)]
+        ],
         ks=list(zip(*assessment.fidelity.ks_table().values(), strict=True)) if assessment.fidelity else [],
     )
-    return Answer({"after": part}, figures)
+    return Answer({"after": held.value.release.schema.plainly(part)}, figures)
 
 
 def _one(query: QueryParams, context: RequestContext, step: Progress) -> Answer:

@@ -155,10 +155,12 @@ class ReleaseRequest:
 
     @property
     def _declared(self) -> dict[str, Any]:
-        """What a table file has to declare, by column."""
+        """What a table file has to declare."""
         if self.guarantee is None:
             return self.chosen.entries
-        return {name: found for name, found in self.guarantee.schema.entries()["columns"].items() if found}
+        return {
+            "columns": {name: each for name, each in self.guarantee.schema.entries()["columns"].items() if each}
+        }
 
     @property
     def commands(self) -> list[str]:
@@ -173,7 +175,7 @@ class ReleaseRequest:
             lines.append(["echo", json.dumps(entries, ensure_ascii=False), ">", "prior.json"])
         if entries := self._declared:
             again += ["--table-file", "table.json"]
-            lines.append(["echo", json.dumps({"columns": entries}, ensure_ascii=False), ">", "table.json"])
+            lines.append(["echo", json.dumps(entries, ensure_ascii=False), ">", "table.json"])
         kind = ["--release", "parameters"] if self.rows is None else ["--rows", f"{self.rows}"]
         if self.guarantee:
             kind += ["--epsilon", f"{self.guarantee.epsilon:g}", "--delta", f"{self.guarantee.delta:g}"]
@@ -305,11 +307,15 @@ def likely_people(plan: Budget, count: int, most: int) -> tuple[list[dict[str, A
 
 
 def people_lines(plan: Budget, count: int, most: int) -> list[dict[str, Any]]:
-    """Return a line for each of those likeliest to be disclosed by `count` in all, who sets the limit first."""
+    """Return a line for each of those likeliest to be disclosed by `count` in all, who sets the limit first.
+
+    `name`: what a long table calls the person, else the row.
+    """
     places, chances = plan.ranked(count)[:most], plan.chances(count)
     leverage = plan.leverage if plan.case.has_law else np.full(len(chances), np.nan)
-    columns = (plan.rows[places], chances[places], leverage[places])
-    return [dict(zip(("row", "chance", "leverage"), line, strict=True)) for line in zip(*columns, strict=True)]
+    columns = (plan.rows[places], plan.case.records.persons[places], chances[places], leverage[places])
+    keys = ("row", "name", "chance", "leverage")
+    return [dict(zip(keys, line, strict=True)) for line in zip(*columns, strict=True)]
 
 
 def _chip(query: QueryParams, context: RequestContext, step: Progress) -> Answer:

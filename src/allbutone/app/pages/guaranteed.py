@@ -94,6 +94,7 @@ def admitted(query: QueryParams, context: RequestContext) -> tuple[Chosen, Guara
     """Return the records, of which values may pass the limits, and the guarantee; or say what it lacks."""
     held, asked = source.table_of(query, context), read((*source.SOURCE_GROUPS, ASKED), query)
     said = declared.declaration(query, held, asked)
+    said.require_visits()
     keep = declared.kept_columns(query, held.value.names)
     _require_nothing_of_the_table(asked, keep)
     reading = source.reading_of(source.ticked_columns(query), held, asked, said)

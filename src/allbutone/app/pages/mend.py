@@ -2,9 +2,11 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import narwhals as nw
 from starlette.datastructures import QueryParams
 
 from allbutone.app import forms
@@ -23,10 +25,12 @@ from allbutone.tables.admission import ColumnsError, Problem, refusal
 from allbutone.tables.column import CATEGORY, DERIVED, LEFT_OUT, Column
 from allbutone.tables.described import described
 from allbutone.tables.formats import labels_in
+from allbutone.tables.long_tables import SeenRows, coded, require_person_and_visit
 from allbutone.tables.look import AS_CATEGORY, DAYS, MANY_GAPS, Look, draft, left_out_because, table_file
 from allbutone.tables.names import looks_like_identifier
 from allbutone.tables.safe_io import parse
-from allbutone.tables.schema import Schema, refuse_visits
+from allbutone.tables.schema import Schema
+from allbutone.tables.visits import KEYS
 
 NAMED = 6  # columns that a line names
 
@@ -75,13 +79,36 @@ class Mending:
         """How many the table has."""
         return self.held.value.content.num_rows
 
+    @cached_property
+    def seen(self) -> SeenRows | None:
+        """Whose row is which, where people have several."""
+        visits = self.said.schema.visits
+        return (
+            None
+            if visits is None
+            else SeenRows.of(nw.from_native(self.held.value.content, eager_only=True), visits)
+        )
+
     def look(self, name: str) -> Look:
-        """Return what a column looks like."""
-        return self.said.looks[self.held.value.names.index(name)]
+        """Return what a column looks like; of one at a visit, what it looks like at all of them."""
+        return self.said.looks[self.held.value.names.index(self.said.schema.of_file(name))]
+
+    def lacking(self, name: str) -> int:
+        """Return how many people have no value of a column of their record."""
+        if self.seen is None:
+            return self.look(name).missing
+        column = self.said.schema.of_file(name)
+        series = nw.from_native(self.held.value.content.column(column), series_only=True)
+        codes, _ = coded(series, self.said.schema.column(column).missing)
+        return self.seen.lacking(name, codes >= 0)
+
+    def shown(self, name: str) -> str:
+        """Return what a column is called: crp at month 6."""
+        return self.said.schema.told_as(name) if name.strip() else "(no name)"
 
     def without(self, names: Iterable[str]) -> Fields:
-        """Return the ticks without some columns."""
-        gone = set(names)
+        """Return the ticks without some columns, at whatever visit these are."""
+        gone = {self.said.schema.of_file(name) for name in names}
         return {source.COLUMNS: [name for name in self.ticked if name not in gone] or [""]}
 
     def lines(self, error: InputError) -> list[Line]:
@@ -89,6 +116,8 @@ class Mending:
         if not isinstance(error, ColumnsError):
             cures = [cure if isinstance(cure, Cure) else Cure(cure) for cure in error.cures]
             buttons = [button for cure in cures for button in self._of_cure(cure)]
+            if any(cure.argument == "rows_are_people" for cure in cures):
+                buttons = [*self._of_visits(), *buttons]
             rest = [cure.words for cure in cures if not self._of_cure(cure)]
             where = f"{error.where}: " if error.where else ""
             return [Line(f"{where}{error.problem}.", tuple(buttons), ", or ".join(rest))]
@@ -99,32 +128,36 @@ class Mending:
         alone = [problem for problem, line in zip(others, found, strict=True) if len(line.buttons) == 1]
         if len(alone) > 1:  # all that can only be left out goes by one click
             found = [line for line in found if len(line.buttons) > 1]
-            words = "; ".join(f"{_shown(problem.column)} {problem.words}" for problem in alone)
-            every = [problem.column for problem in alone]
-            button = Button(f"Leave out {_all_of([*map(_shown, every)])}", self.without(every))
+            words = "; ".join(f"{self.shown(problem.column)} {problem.words}" for problem in alone)
+            every = [*dict.fromkeys(self.said.schema.of_file(problem.column) for problem in alone)]
+            button = Button(f"Leave out {_all_of([*map(self.shown, every)])}", self.without(every))
             found.insert(0, Line(f"{words}.", (button,)))
         if len(found) > 1:
-            whole = self.without(problem.column for problem in others)
-            button = Button(f"Leave out {_all_of([_shown(problem.column) for problem in others])}", whole)
+            every = [*dict.fromkeys(self.said.schema.of_file(problem.column) for problem in others)]
+            button = Button(f"Leave out {_all_of([*map(self.shown, every)])}", self.without(every))
             found[-1] = replace(found[-1], buttons=(*found[-1].buttons, button))
         found += [self._of_gaps(gaps)] if gaps else []
         return found + ([_of_prior(unknown)] if unknown else [])
 
     def _of_gaps(self, problems: Sequence[Problem]) -> Line:
         """Say how many rows lack a value, and what can be done about all of them at once."""
-        looks = [self.look(problem.column) for problem in problems]
-        complete = self._complete_rows()
-        most = sorted(looks, key=lambda look: -look.missing)
-        named = listed([f"{look.name} ({look.missing:,})" for look in most], NAMED)
-        buttons = [Button(f"Use the {complete:,} complete rows of {self.rows:,}", {"gaps": "leave-out"})]
+        lacking = {problem.column: self.lacking(problem.column) for problem in problems}
+        complete, rows = self._complete_rows(), self.rows if self.seen is None else self.seen.people
+        most = sorted(lacking, key=lambda name: -lacking[name])
+        named = listed([f"{self.shown(name)} ({lacking[name]:,})" for name in most], NAMED)
+        noun, use = "rows", f"Use the {complete:,} complete rows of {rows:,}"
+        if self.seen is not None:
+            noun, use = "people", f"Use the {complete:,} of {rows:,} people who lack nothing"
+        buttons = [Button(use, {"gaps": "leave-out"})]
         buttons = buttons if complete > len(self.ticked) + 1 and not guaranteed.is_asked(self.query) else []
         buttons += [
             Button("Impute what is missing", {"gaps": "impute"}),
             Button("Keep the gaps", {"gaps": "keep"}),
         ]
-        if many := [look.name for look in looks if look.missing > MANY_GAPS * self.rows]:
+        files = {self.said.schema.of_file(name) for name, count in lacking.items() if count > MANY_GAPS * rows}
+        if many := [name for name in self.held.value.names if name in files]:
             buttons.append(Button(f"Leave out {_all_of(many)}", self.without(many)))
-        lack = f"{self.rows - complete:,} of {self.rows:,} rows lack" if complete else "Rows lack"
+        lack = f"{rows - complete:,} of {rows:,} {noun} lack" if complete else f"{noun.capitalize()} lack"
         return Line(f"{lack} a value: {named}.", tuple(buttons))
 
     def _complete_rows(self) -> int:
@@ -137,24 +170,43 @@ class Mending:
         except InputError:
             return 0
 
+    def _of_visits(self) -> list[Button]:
+        """Return the button that says that rows are visits of fewer people, as a draft has them."""
+        drafted, names = _drafted(self.held), self.held.value.names
+        if drafted is None or drafted.visits is None:
+            return []
+        visits, fields = drafted.visits, declared.fields_of(drafted, names)
+        own: Fields = {key: fields[key] for key in KEYS}
+        for place, name in enumerate(names, start=1):
+            if visits.course_of(name):  # how far beside its line a column is, is said on its scale
+                own |= {f"{one.name}-{place}": fields[f"{one.name}-{place}"] for one in declared.FIELDS}
+            elif said := visits.of_column(name):
+                own[f"{declared.MORE.name}-{place}"] = declared.more_in_words(said)
+        told = f"{visits.visit} {visits.in_words}"
+        return [Button(f"Rows are visits ({told}) of people ({visits.person})", own)]
+
     @property
     def beside(self) -> dict[str, tuple[str, Fields]]:
         """How columns of which nothing is declared seem to belong together, in words and as fields; dates, too."""
         drafted, names = _drafted(self.held), self.held.value.names
         if drafted is None:
             return {}
+        if drafted.visits is not None and self.said.schema.visits is None:
+            return {}
         fields, found = declared.fields_of(drafted, names), dict[str, tuple[str, Fields]]()
         for place, name in enumerate(names, start=1):
             own = {f"{one.name}-{place}": fields[f"{one.name}-{place}"] for one in declared.FIELDS}
-            words = declared.beside_in_words(drafted.column(name))
-            if words and not any(self.query.get(key) for key in own):
+            words, more = declared.beside_in_words(drafted.column(name)), f"{declared.MORE.name}-{place}"
+            silent = not any(self.query.get(key) for key in own if key != more)
+            if words and silent and declared.only_of_visits(self.query.get(more, "")):
                 found[name] = (words, own)
         return found
 
     def _of_column(self, problem: Problem) -> Line:
         name, names = problem.column, self.held.value.names
-        place = names.index(name) + 1 if name in names else 0
-        buttons, notes = [Button(f"Leave out {_shown(name)}", self.without([name]))], list[str]()
+        place = names.index(self.said.schema.of_file(name)) + 1 if self.said.schema.of_file(name) in names else 0
+        out = self.said.schema.of_file(name)
+        buttons, notes = [Button(f"Leave out {self.shown(out)}", self.without([out]))], list[str]()
         if name in self.beside:
             words, fields = self.beside[name]
             buttons.append(Button(f"Take it as {words}", fields))
@@ -165,14 +217,17 @@ class Mending:
                 buttons += self._of_cure(cure, name)
             elif cure != AS_CATEGORY and not (cure == DAYS and name in self.beside):  # which a button does
                 notes.append(cure)
-        return Line(f"{_shown(name)} {problem.words}.", tuple(buttons), ", or ".join(notes))
+        return Line(f"{self.shown(name)} {problem.words}.", tuple(buttons), ", or ".join(notes))
 
     def _of_cure(self, cure: Cure, column: str = "") -> list[Button]:
         """Return the button that does what a cure says, if there is one."""
         if cure.argument == "columns" and column:
             # only numbers that are not called after people can be what somebody measured
             named = looks_like_identifier(column) or self.look(column).is_category
-            numeric = str(self.held.value.content.column(column).type) not in ("string", "large_string")
+            numeric = str(self.held.value.content.column(self.said.schema.of_file(column)).type) not in (
+                "string",
+                "large_string",
+            )
             return [Button("It is a measurement, keep it", {"measured": "yes"})] if numeric and not named else []
         if cure.argument == "missing_codes":
             codes = dict.fromkeys([*self.asked["codes"], *(cure.value or ())])
@@ -196,6 +251,11 @@ class Mending:
             "keep": "Gaps are kept.",
         }
         found = [Line(gaps[asked["gaps"]], (Button(back, {"gaps": "refuse"}),))] if asked["gaps"] in gaps else []
+        if (visits := self.said.schema.visits) is not None:
+            words = (
+                f"Each person ({visits.person}) is one record, at the visits {visits.in_words} ({visits.visit})."
+            )
+            found.append(Line(words, (Button(back, self._without_visits()),)))
         if unticked := [name for name in table.names if name not in self.ticked]:
             found.append(Line(f"Not used: {listed(unticked, NAMED)}.", (Button(back, {source.COLUMNS: []}),)))
         for name, value, usual, words in (
@@ -207,12 +267,33 @@ class Mending:
             if asked[name] == value:
                 found.append(Line(words, (Button(back, {name: usual}),)))
         if asked["leave"]:
-            found.append(Line(f"Left out: row {asked['leave']}.", (Button(back, {"leave": ""}),)))
+            noun = "row" if self.seen is None else "person"
+            found.append(Line(f"Left out: {noun} {self._left_out()}.", (Button(back, {"leave": ""}),)))
+        return found
+
+    def _left_out(self) -> str:
+        """Name those who are left out by choice, as the table does."""
+        rows = source.rows_in(self.asked["leave"], self.rows)
+        if self.seen is None:
+            return ", ".join(map(str, rows))
+        return ", ".join(str(self.seen.rows.people[row - 1]) for row in rows if row <= self.seen.people)
+
+    def _without_visits(self) -> Fields:
+        """Return the fields that say nothing of visits any more."""
+        found: Fields = dict.fromkeys(KEYS, "")
+        for place in range(1, len(self.held.value.names) + 1):
+            name = f"{declared.MORE.name}-{place}"
+            if text := self.query.get(name, ""):
+                found[name] = declared.without_what_is_of_visits(text)
         return found
 
     @property
     def proposed(self) -> list[Line]:
         """What a draft of a table file would declare of the columns that are used: one line for all alike."""
+        drafted = _drafted(self.held)
+        several = drafted is not None and drafted.visits is not None and self.asked["repeats"] == "refuse"
+        if several and self.said.schema.visits is None:  # whose rows these are comes first
+            return []
         fields, names = proposals(self.held.value, self.said.looks), self.held.value.names
         beside = self.beside
         alike: dict[str, tuple[list[str], Fields]] = {}
@@ -222,7 +303,7 @@ class Mending:
             if name in beside:
                 words, more = beside[name]
                 fields |= more
-            if words and name in self.ticked:
+            if words and name in self.ticked and name not in self.said.keys:
                 columns, own = alike.setdefault(words, ([], {}))
                 columns.append(column.name)
                 own |= {name: text for name, text in fields.items() if name.endswith(f"-{place}")}
@@ -244,10 +325,7 @@ def _all_of(names: Sequence[str]) -> str:
     return joined(names) if len(names) <= NAMED else listed(names, NAMED)
 
 
-def _shown(name: str) -> str:
-    return name if name.strip() else "(no name)"
-
-
+_OF_KEYS = ("Names people: numbered anew in every release.", "Tells the visit: which there are is public.")
 _CURES: dict[str, tuple[str, Fields]] = {
     "complete_cases": ("Use the complete rows", {"gaps": "leave-out"}),
     "missing": ("Impute what is missing", {"gaps": "impute"}),
@@ -259,7 +337,7 @@ _CURES: dict[str, tuple[str, Fields]] = {
 
 
 def _drafted(held: Any) -> Schema | None:
-    """Return what a draft of a table file declares, once for each table; nothing of a long or an unusable one."""
+    """Return what a draft of a table file declares, once for each table; nothing of an unusable one."""
 
     def look() -> Schema | None:
         content = held.value.content
@@ -267,7 +345,7 @@ def _drafted(held: Any) -> Schema | None:
             found = described(content, labels=labels_in(content))
         except InputError:  # which the list of what stands in the way says
             return None
-        return None if found.seen else Schema.of_entries(parse(found.text, "TOML", "the draft"), "the draft")
+        return Schema.of_entries(parse(found.text, "TOML", "the draft"), "the draft")
 
     return held.get_or_compute(("drafted",), look)
 
@@ -318,7 +396,7 @@ def _columns(mending: Mending, context: RequestContext) -> dict[str, str]:
     try:
         _gate(mending.query, context)
     except ColumnsError as error:
-        problems = {problem.column: problem for problem in error.problems}
+        problems = {said.schema.of_file(problem.column): problem for problem in reversed(error.problems)}
     except InputError:  # of the table or the prior as a whole, which the list of what stands in the way says
         pass
     fields: dict[str, Any] = {"kind": declared.KIND, "keep": declared.KEEP, "levels": declared.LEVELS}
@@ -330,6 +408,10 @@ def _columns(mending: Mending, context: RequestContext) -> dict[str, str]:
     }
     parts = {"columns": piece("mend_columns.html", columns=said.columns, **fields)}
     for place, (column, look) in enumerate(zip(said.columns, said.looks, strict=True), start=1):
+        if column.name in said.keys:
+            parts[f"what-{place}"] = piece("mend_kind.html", kind=declared.kind_in_words(look), more="")
+            parts[f"said-{place}"] = _OF_KEYS[said.keys.index(column.name)]
+            continue
         more = declared.declared_in_words(column, mending.asked["codes"])
         parts[f"what-{place}"] = piece("mend_kind.html", kind=declared.kind_in_words(look), more=more)
         proposed = declared.proposed_in_words(look, column)
@@ -356,15 +438,17 @@ def _model(query: QueryParams, context: RequestContext, step: Progress) -> Answe
     figures = {"qq": qq_figure(found)}
     if len(found.squared_distances):
         figures["distances"] = distance_qq_figure(found)
-    return Answer({"fit": part}, figures)
+    return Answer({"fit": table.records.schema.plainly(part)}, figures)
 
 
 def _read_table_file(query: QueryParams, context: RequestContext, place: Path) -> Answer:
     """Fill the fields from a table file that was sent, and say what of it and of the table does not meet."""
     path = declared.sent_file(query, place, ".toml")
     names, schema = source.table_of(query, context).value.names, Schema.of(path)
-    refuse_visits(schema, "the app", "use the command line, or Python")
     said = {column.name for column in (*schema.columns, *schema.derived)}
+    if schema.visits is not None:
+        require_person_and_visit(names, schema.visits)
+        said |= {schema.visits.person, schema.visits.visit}
     absent, silent = sorted(said - set(names)), [name for name in names if name not in said]
     note = piece("mend_declared.html", file=path.name, absent=listed(absent), silent=listed(silent))
     return Answer({"declared-note": note}, fields=declared.fields_of(schema, names))
@@ -374,10 +458,13 @@ def write_table_file(query: QueryParams, context: RequestContext, step: Progress
     """Return what is declared now as a table file; columns that are not ticked are left out in it."""
     mending = Mending.of(query, context)
     said, ticked = mending.said, query.getlist(source.COLUMNS)
+    said.require_visits()
     if wrong := [fault for fault in said.problems if not ticked or fault.column in ticked]:
         raise refusal(wrong)
     columns, levels = [], {}
     for look, column in zip(said.looks, said.columns, strict=True):
+        if look.name in said.keys:
+            continue
         if ticked and look.name not in ticked:
             column = Column(look.name, LEFT_OUT, why=left_out_because(look, mending.rows) or "not used")
         elif look.is_category and not column.levels and column.kind != DERIVED:
@@ -385,11 +472,11 @@ def write_table_file(query: QueryParams, context: RequestContext, step: Progress
         columns.append(column)
     plain = tuple(column for column in columns if column.kind != DERIVED)
     derived = tuple(column for column in columns if column.kind == DERIVED)
-    text = table_file(Schema(plain, derived=derived), levels)
+    text = table_file(Schema(plain, derived=derived, visits=said.schema.visits), levels)
     return Download("table.toml", text.encode(), "application/toml; charset=utf-8")
 
 
-GROUPS = (source.TABLE, declared.GAPS, source.MODEL, source.PRIOR, source.PUBLIC, source.WITHOUT)
+GROUPS = (source.TABLE, declared.VISITS, declared.GAPS, source.MODEL, source.PRIOR, source.PUBLIC, source.WITHOUT)
 PAGE = Page(
     "mend",
     "Mend",

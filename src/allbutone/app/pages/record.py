@@ -19,7 +19,7 @@ from allbutone.disclosure.question import without_lacking
 from allbutone.disclosure.rule import Rule, ToldValues
 from allbutone.model.moments import Moments
 from allbutone.releases.release import Release
-from allbutone.reports.verdict import NAMED, Value, values_at
+from allbutone.reports.verdict import NAMED, NOTHING, Value, values_at
 from allbutone.support.text import counted, joined, listed, number
 from allbutone.tables.records import Records
 from allbutone.tables.schema import Schema
@@ -166,8 +166,8 @@ def attribute_lines(attributes: tuple[views.Attribute, ...], schema: Schema) -> 
         )
         true, guess, baseline = scale.to_natural(np.array([one.true, one.guess, one.baseline])).tolist()
         lines.append({
-            "name": one.name, "true": true, "guess": guess, "baseline": baseline, "interval": after,
-            "baseline_interval": before,
+            "name": schema.told_as(one.name), "true": true, "guess": guess, "baseline": baseline,
+            "interval": after, "baseline_interval": before,
             "words": _in_words(one) if scale.is_plain else _between(one, after, before),
         })  # fmt: skip
     return lines
@@ -214,12 +214,14 @@ class Line:
     note: str = ""
 
 
-def values_of(row: int, attack: views.RecordAttack, found: views.RecordMeasures, rule: Rule) -> list[Value]:
+def values_of(
+    row: int, attack: views.RecordAttack, found: views.RecordMeasures, rule: Rule, schema: Schema = NOTHING
+) -> list[Value]:
     """Return how well each value of the record is known, judged by the rule; to each adversary who attacks."""
     risk = attack.risk_columns(row, found)
     told = ToldValues.of(risk, rule)
     columns = np.argsort([attack.columns.index(name) for name in told.names], kind="stable")
-    return values_at(risk, told, np.zeros(len(columns), dtype=int), columns, attack.outside)
+    return values_at(risk, told, np.zeros(len(columns), dtype=int), columns, attack.outside, schema)
 
 
 @dataclass(frozen=True)

@@ -99,13 +99,16 @@ class Chosen:
 
     @property
     def entries(self) -> dict[str, Any]:
-        """What a table file has to declare, by column."""
-        return {name: found for name, found in self.records.schema.entries()["columns"].items() if found}
+        """What a table file has to declare; nothing where that is nothing."""
+        schema = self.records.schema if self.reading.schema.visits is None else self.reading.schema
+        found = schema.entries()
+        columns = {name: each for name, each in found["columns"].items() if each}
+        return found | {"columns": columns} if columns or schema.visits else {}
 
     @property
     def options(self) -> list[str]:
         """What the command line needs to read the same columns from the same file."""
-        kept, reading = self.records.schema.released_order, self.reading
+        kept, reading = self.records.schema.file_columns, self.reading
         asked = [part for name, value in self.held.value.asked.items() for part in (f"--{name}", value)]
         asked += ["--complete-cases"] if reading.complete_cases else []
         asked += ["--rows-are-people"] if reading.rows_are_people else []
@@ -115,7 +118,8 @@ class Chosen:
         asked += ["--cells", self.cells.replace(" ", "-")] if self.cells != MAIN_EFFECTS else []
         if self.held.value.header:
             named = reading.columns or reading.measured or reading.drop_unusable
-            return asked + [part for name in kept if named for part in ("--columns", name)]
+            keys = 0 if reading.schema.visits is None else 2  # which stand first
+            return asked + [part for name in kept[keys:] if named for part in ("--columns", name)]
         left_out = [name for name in self.held.value.names if name not in kept]
         return [*asked, "--no-header", *(part for name in left_out for part in ("--drop", name))]
 
@@ -172,9 +176,14 @@ MODEL = Group(
     ),
 )  # fmt: skip
 WITHOUT = Group("Who is left out", (Hidden("leave", "Rows left out", reset_by="table"),))
-SOURCE_GROUPS = (TABLE, declared.GAPS, MODEL, PRIOR, PUBLIC, WITHOUT)
+SOURCE_GROUPS = (TABLE, declared.VISITS, declared.GAPS, MODEL, PRIOR, PUBLIC, WITHOUT)
 COLUMNS = "columns"  # ticks, of which there are as many as the table has
-READ = (COLUMNS, *declared.READ_FIELDS, *names((TABLE, declared.GAPS, WITHOUT)), "model")  # decides the records
+READ = (
+    COLUMNS,
+    *declared.READ_FIELDS,
+    *names((TABLE, declared.VISITS, declared.GAPS, WITHOUT)),
+    "model",
+)  # decides the records
 CARRIED = (
     *READ,
     f"{declared.KEEP.name}-",
@@ -202,9 +211,12 @@ def chosen(query: QueryParams, context: RequestContext) -> Chosen:
     held, asked = table_of(query, context), read(SOURCE_GROUPS, query)
     columns, public = ticked_columns(query), asked["prior"] == "public"
     said = declared.declaration(query, held, asked)
+    said.require_visits()
     keep, reading = declared.kept_columns(query, held.value.names), reading_of(columns, held, asked, said)
     need_prior = [column for column in said.schema.measurements if public and column.name not in keep]
     records = _admitted(held, reading, said.problems, Schema(tuple(need_prior)))
+    visits = said.schema.visits
+    keep = keep if visits is None else tuple(each for name in keep for each in visits.names(name))
     keep = tuple(name for name in keep if name in records.order)
     drawn, classes = [name for name in records.columns if name not in keep], 0
     if asked["model"] == CLASSES:
@@ -235,13 +247,18 @@ def reading_of(
     columns: tuple[str, ...], held: Held, asked: Mapping[str, Any], said: declared.Declaration
 ) -> Reading:
     """Return how an address says that a table is read."""
-    ticked, computed = columns or held.value.names, said.schema.derived_names
+    computed = said.schema.derived_names
+    ticked = [name for name in columns or held.value.names if name not in said.keys]
     used = said.schema.for_columns([name for name in ticked if name not in computed]).columns
     derived = tuple(column for column in said.schema.derived if column.name in ticked)
     return Reading(
         columns,
         asked["measured"] == "yes",
-        Schema(tuple(replace(column, centre=None, spread=None) for column in used), derived=derived),
+        Schema(
+            tuple(replace(column, centre=None, spread=None) for column in used),
+            derived=derived,
+            visits=said.schema.visits,
+        ),
         asked["gaps"] == "leave-out",
         asked["unusable"] == "leave-out",
         asked["repeats"] == "people",
@@ -278,7 +295,8 @@ def _prior(
                 where="The prior",
             )
         return NIW.flat(p), ""
-    known = [said.schema.column(name) for name in drawn]
+    wide = said.schema.widened()
+    known = [wide.column(name) for name in drawn]
     entries = {key: [getattr(column, key) for column in known] for key in ("centre", "spread")}
     entries |= {"mean_weight": asked["weight"], "df": p + asked["extra"]}
     prior = prior_from(entries, drawn, measured.schema)
@@ -298,10 +316,11 @@ def _admitted(held: Held, reading: Reading, faults: Sequence[Problem], prior_of:
     except ColumnsError as error:
         wrong = {fault.column for fault in problems}
         problems += [problem for problem in error.problems if problem.column not in wrong]
-    refused = {problem.column for problem in problems}
+    of_file = reading.schema.of_file
+    refused = {of_file(problem.column) for problem in problems}
     problems += [
         Problem(name, "has no centre and spread, and the prior is from public knowledge", (CENTRE_AND_SPREAD,))
-        for name in (ticked if records is None else records.columns)
+        for name in (ticked if records is None else dict.fromkeys(map(of_file, records.columns)))
         if name not in refused and prior_of.declares(name) and prior_of.column(name).centre is None
     ]
     if records is None or problems:
@@ -320,7 +339,9 @@ def which_columns(table: declared.Uploaded, reading: Reading) -> tuple[dict[str,
     Those not ticked are left out, rather than the others named: of columns named the gate believes that they
     identify nobody, and a tick left where it was does not say so.
     """
-    ticked, names = reading.columns or table.names, table.names
+    names, visits = table.names, reading.schema.visits
+    keys = () if visits is None else (visits.person, visits.visit)
+    ticked = [name for name in reading.columns or names if name not in keys]
     bad = declared.name_problems([name for name in ticked if name in names], table.content.column_names)
     badly_named = {problem.column for problem in bad}
     kept = [name for name in ticked if name not in badly_named]
@@ -331,7 +352,7 @@ def which_columns(table: declared.Uploaded, reading: Reading) -> tuple[dict[str,
         raise refusal([*bad, *(Problem(name, NAMES_PEOPLE, is_name=True) for name in people)])
     if reading.measured or any(name not in names for name in ticked):
         return {"columns": kept}, bad
-    return {"drop": [name for name in names if name not in kept]}, bad
+    return {"drop": [name for name in names if name not in (*kept, *keys)]}, bad
 
 
 def _records(table: declared.Uploaded, reading: Reading) -> Records:
@@ -363,6 +384,6 @@ def _records(table: declared.Uploaded, reading: Reading) -> Records:
 
 def _without(records: Records, rows: tuple[int, ...]) -> Records:
     """Return the records without some people, and say so."""
-    left = records.take(np.flatnonzero(~np.isin(records.rows, rows)))
-    named = f"row{'s' * (len(rows) > 1)} {listed([f'{row:,}' for row in rows])}"
+    out = np.isin(records.rows, rows)
+    left, named = records.take(np.flatnonzero(~out)), listed(list(map(records.who, np.flatnonzero(out).tolist())))
     return replace(left, notes=(f"Left out as you chose: {named}.", *left.notes))

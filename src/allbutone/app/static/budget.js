@@ -33,7 +33,8 @@ function answered(found, source) {
 
 // which row is open
 function mark() {
-  by("opened-name").textContent = `Row ${value("row")}`;
+  const named = by(`row-${value("row")}`)?.dataset.who ?? `row ${value("row")}`;
+  by("opened-name").textContent = named[0].toUpperCase() + named.slice(1);
   for (const button of document.querySelectorAll("#ranking [aria-pressed]")) {
     const isOpen = button.id === `row-${value("row")}`;
     button.setAttribute("aria-pressed", String(isOpen));
