@@ -7,18 +7,21 @@ import pandas as pd
 import pytest
 
 import allbutone as abo
+from allbutone.model.class_sampler import ClassChains, draw_classes
 from allbutone.model.classes import ClassModel, ClassPosteriors
+from allbutone.model.incomplete import IncompleteRecords
+from allbutone.releases.class_tables import in_words
 from allbutone.releases.mechanism import CLASSES, Mechanism
 from allbutone.support.errors import InputError
 
 
 @pytest.fixture
 def clinic(rng):
-    """Two groups of people, told apart by two measurements, and a category that hangs together with them."""
+    """Two groups of people, told apart by two measurements, none below 0, and a category beside them."""
     ill = rng.random(120) < 0.35
     return pd.DataFrame(
         {
-            "marker": np.where(ill, 9.0, 3.0) + rng.standard_normal(120),
+            "marker": np.abs(np.where(ill, 9.0, 3.0) + rng.standard_normal(120)),
             "arm": np.where(rng.random(120) < np.where(ill, 0.9, 0.2), "treated", "control"),
             "weight": 70 + 10 * rng.standard_normal(120) - 8 * ill,
         }
@@ -38,6 +41,16 @@ def test_two_peaks_and_what_hangs_together_with_them_are_kept(clinic, rng):
     assert "classes" in synthesizer.gaps_in_words
     assert "a chain of its own" in synthesizer.gaps_in_words
     assert release.mechanism.model == CLASSES
+
+
+def test_whether_chains_agree_is_said_in_words(rng):
+    records = IncompleteRecords.of(None, rng.standard_normal((30, 1)))
+    draws = draw_classes(ClassChains.start(ClassModel(1, classes=2), records, rng, 4), 1, most_sweeps=20)
+    for r_hat, said in ((1.0, "The chains agree"), (2.0, "the chains do not agree")):
+        numbers = {"r_hat": np.full(3, r_hat), "effective_size": np.full(3, 400.0)}
+        found = replace(draws, convergence=replace(draws.convergence, **numbers))
+        assert said in in_words(found, 4)
+    assert "50 sweeps apart" in in_words(draws, 5)  # one chain makes more than one of them
 
 
 def test_it_is_saved_read_back_and_repeated(clinic, tmp_path):

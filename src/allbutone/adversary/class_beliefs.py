@@ -160,12 +160,6 @@ class ClassAdversary:
             found.append(OutsideOpinion.on(draws, own, one.boxes.drawn_evenly(len(draws)), nobody, GROUPS))
         return ClassBeliefs(tuple(found), tuple(each.power for each in every))
 
-    @property
-    def words(self) -> str:
-        """How surely the draws are, in a sentence."""
-        worst = max((each.convergence for each in self.draws), key=lambda each: float(np.max(each.r_hat)))
-        return f"Classes drawn by {worst.words}."
-
 
 @dataclass(frozen=True, eq=False)
 class _Table:

@@ -169,7 +169,9 @@ class Budget(ShowsItself):
         """The verdict, for a board: how many more may be released, and who sets the limit."""
         one = self.what.replace("draws", "draw").replace("datasets", "dataset")
         count, more = self.confident_count, "more " * bool(self.before)
-        if self.in_all == 0:
+        if self.is_unknown:
+            verdict = f"It is not known yet whether even one {one} may be released"
+        elif self.in_all == 0:
             verdict = f"Not even one {one} may be released"
         elif count == 0:
             verdict = f"No more {self.what} may be released"
@@ -186,9 +188,17 @@ class Budget(ShowsItself):
         column = self.case.records.schema.told_as(self.limiting_column)
         who = f"{column} of {self.limiting_record} sets the limit{self._though_alone}"
         cut = " This was cut short: more may be allowed than was tried."
+        if self.is_unknown:
+            who, cut = "so far nothing was judged", " This was cut short: let it run to its end."
         return (
             f"{verdict} {reason}; {who}.{self._as_drawn}{cut * bool(self.simulated and self.simulated.cut_short)}"
         )
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether the simulation was cut short before any number was judged, so that nothing is known."""
+        tried = self.simulated
+        return self.in_all == 0 and tried is not None and tried.cut_short and not tried.tried
 
     @property
     def in_short(self) -> str:

@@ -134,13 +134,17 @@ class Convergence:
         """What was found, in a sentence without a full stop."""
         if not len(self.labels):
             return "no value is missing"
+        return self.numbers if self.reached else f"not converged, {self.numbers}"
+
+    @property
+    def numbers(self) -> str:
+        """How many chains and sweeps there were, the highest R-hat, and the least effective size."""
         worst, least = int(np.argmax(self.r_hat)), int(np.argmin(self.effective_size))
-        found = (
+        return (
             f"{counted(self.chains, 'chain')} of {counted(self.sweeps, 'sweep')}: R-hat at most "
             f"{self.r_hat[worst]:.3f} ({self.labels[worst]}), effective size at least "
             f"{self.effective_size[least]:,.0f} ({self.labels[least]})"
         )
-        return found if self.reached else f"not converged, {found}"
 
 
 def split_r_hat(history: Float[np.ndarray, "kept chains s"]) -> Float[np.ndarray, " s"]:

@@ -61,11 +61,21 @@ def draw_class_table(
 
 
 def in_words(draws: ClassDraws, datasets: int) -> str:
-    """Say how many classes there are, and how nearly independent the datasets' draws are."""
+    """Say how many classes there are, how nearly independent the datasets' draws are, and whether chains agree."""
     filled = [len(np.unique(each)) for each in draws.classes]
     low, high = min(filled), max(filled)
     count = "1 class" if high == 1 else f"{high} classes" if low == high else f"{low} to {high} classes"
-    apart = "each dataset from a chain of its own"
+    found, apart = draws.convergence, "Each dataset is drawn from a chain of its own."
     if datasets > draws.chains:
-        apart = f"datasets of one chain {FAR_APART} sweeps apart"
-    return f"People fall into {count} ({apart}; {draws.convergence.words})."
+        apart = (
+            f"Datasets are drawn from {draws.chains} chains, those of one chain {FAR_APART} sweeps apart: it says "
+            f"something nearly independent every {found.spacing:,}."
+        )
+    agree = "The chains agree on what classes there are"
+    if not found.reached:
+        agree = (
+            "In the later halves of their sweeps the chains do not agree on what classes there are, as is usual "
+            "with many columns: each dataset has what its own chain found, and what differs between chains is "
+            "in the errors that risk states"
+        )
+    return f"People fall into {count}. {apart} {agree} ({found.numbers})."
