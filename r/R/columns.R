@@ -24,6 +24,7 @@ crossing <- function(data, dates, call) {
 column_out <- function(x, name, dates) {
   if (is.factor(x)) {
     x <- factor(x, levels(x)[!is.na(levels(x))])  # a level that is NA, as addNA() makes it, is a gap
+    if (!is_readable(levels(x))) return(paste0("'", name, "' has levels of another encoding; convert them with iconv()"))
     return(coded(name, "levels", as.integer(x), levels(x)))
   }
   if (inherits(x, "haven_labelled")) return(labelled_out(x, name, dates))
@@ -47,10 +48,12 @@ column_out <- function(x, name, dates) {
     return(coded(name, "levels", as.integer(x) + 1L, c("FALSE", "TRUE")))
   }
   if (is.character(x)) {
+    if (!is_readable(x)) return(paste0("'", name, "' holds text of another encoding; convert it with iconv()"))
+    x <- utf8(x)
     different <- sort(unique(x[!is.na(x)]), method = "radix")
     return(coded(name, "text", match(x, different, incomparables = NA), different))
   }
-  if (is.integer(x)) return(list(name = enc2utf8(name), kind = "whole", bytes = writeBin(as.vector(x), raw(), endian = "little")))
+  if (is.integer(x)) return(list(name = utf8(name), kind = "whole", bytes = writeBin(as.vector(x), raw(), endian = "little")))
   doubles(name, "number", as.numeric(x))
 }
 
@@ -68,12 +71,23 @@ by_clock <- function(x, zone) {
 }
 
 doubles <- function(name, kind, x) {
-  list(name = enc2utf8(name), kind = kind, bytes = writeBin(as.vector(x), raw(), endian = "little"))
+  list(name = utf8(name), kind = kind, bytes = writeBin(as.vector(x), raw(), endian = "little"))
 }
 
+# Text as UTF-8. What a file was read into is not marked as anything, which sort() refuses, and a session without a
+# locale has no encoding at all.
+utf8 <- function(x) {
+  x <- as.character(x)
+  unmarked <- which(Encoding(x) == "unknown" & validUTF8(x) & !l10n_info()[["Latin-1"]])
+  Encoding(x[unmarked]) <- "UTF-8"
+  enc2utf8(x)
+}
+
+is_readable <- function(x) l10n_info()[["Latin-1"]] || all(Encoding(x) != "unknown" | validUTF8(x))
+
 coded <- function(name, kind, codes, levels) {
-  list(name = enc2utf8(name), kind = kind, bytes = writeBin(as.vector(codes), raw(), endian = "little"),
-       levels = as.list(enc2utf8(as.character(levels))))
+  list(name = utf8(name), kind = kind, bytes = writeBin(as.vector(codes), raw(), endian = "little"),
+       levels = as.list(utf8(levels)))
 }
 
 # haven's labels: where every value has one it is a category of these; else it is what it is without them.
@@ -115,7 +129,7 @@ without_user_missing <- function(x) {
 
 # Of what data frame and columns synthetic tables are made again: no value of anybody, and no other attribute.
 prototype_of <- function(data, dates) {
-  columns <- lapply(stats::setNames(seq_along(data), names(data)), function(at) {
+  columns <- lapply(stats::setNames(seq_along(data), utf8(names(data))), function(at) {
     x <- data[[at]]
     kept <- attributes(x)[c("levels", "class", "tzone", "units", "label", "labels", "na_values", "na_range")]
     kind <- if (inherits(x, "POSIXlt")) "double" else typeof(x)
@@ -146,11 +160,11 @@ column_in <- function(crossed, like, dates) {
   what <- kept$class
   if (!is.null(kept$labels) && is.factor(x)) {
     labels <- attr(without_user_missing(do.call(structure, c(list(kept$labels), kept))), "labels")
-    codes <- unname(labels)[match(as.character(x), label_names(labels))]
+    codes <- unname(labels)[match(as.character(x), utf8(label_names(labels)))]
     return(with_attributes(codes, kept))
   }
   if ("factor" %in% what) {
-    return(structure(match(as.character(x), kept$levels), levels = kept$levels, class = what, label = kept$label))
+    return(structure(match(as.character(x), utf8(kept$levels)), levels = kept$levels, class = what, label = kept$label))
   }
   if ("POSIXct" %in% what && crossed$kind == "number" && identical(dates, DAYS)) x <- x * SECONDS_A_DAY
   if ("POSIXct" %in% what && crossed$kind == "time") x <- by_clock(as_dated(x, "time"), c(kept$tzone, "")[1])
@@ -195,7 +209,7 @@ table_for <- function(data, dates, call) {
     plain <- (is.integer(x) && !is.factor(x) && is.null(attr(x, "labels"))) || inherits(x, "Date")
     plain && !few(as.numeric(x))
   }, NA)
-  list(table = python_side()$table_of(columns), whole = as.list(enc2utf8(names(data)[is_whole])))
+  list(table = python_side()$table_of(columns), whole = as.list(utf8(names(data)[is_whole])))
 }
 
 check_dates <- function(dates, call) {

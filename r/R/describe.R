@@ -36,8 +36,19 @@ describe <- function(data, out = NULL, schema = NULL, force = FALSE, ..., dates 
 #' @export
 print.allbutone_description <- function(x, ...) {
   cat(x$sentence, "\n", sep = "")
-  print(x$columns, row.names = FALSE, right = FALSE)
+  print_columns(x$columns)
   if (length(x$notes)) say(x$notes)
   if (!is.null(x$out)) cat("Written: ", x$out, ". Read it, confirm what it proposes, and fill in what is public.\n", sep = "")
   invisible(x)
+}
+
+# A line for each column; what will be done with it is broken to the width that is left.
+print_columns <- function(columns) {
+  names <- c("column", "kind", "missing")
+  each <- lapply(names, function(name) format(c(name, format(columns[[name]])), justify = if (name == "missing") "right" else "left"))
+  before <- paste0(" ", do.call(paste, each), " ")
+  gap <- strrep(" ", nchar(before[1], "width"))
+  room <- max(20, getOption("width") - nchar(before[1], "width"))
+  what <- lapply(c("what", columns$what), strwrap, width = room)
+  for (at in seq_along(before)) cat(paste0(c(before[at], rep(gap, max(0, length(what[[at]]) - 1))), what[[at]]), sep = "\n")
 }

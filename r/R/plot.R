@@ -102,8 +102,13 @@ draw_words <- function(one, axes) {
   place <- function(x, y) list(graphics::grconvertX(x, "inches", "user"), graphics::grconvertY(y, "inches", "user"))
   here <- place(x, y)
   there <- place(at[1], at[2])
-  if (one$led) graphics::segments(here[[1]], here[[2]], there[[1]], there[[2]], col = "grey60", xpd = NA)
   side <- switch(one$side, left = 0, right = 1, 0.5)
+  if (one$led) {  # up to the words, not through them
+    away <- at - c(x, y)
+    room <- c(graphics::strwidth(one$text, "inches", cex = 0.85), graphics::strheight(one$text, "inches", cex = 0.85)) / 2 + 0.03
+    end <- place(at[1] - away[1] * min(1, room / abs(away)), at[2] - away[2] * min(1, room / abs(away)))
+    graphics::segments(here[[1]], here[[2]], end[[1]], end[[2]], col = "grey60", xpd = NA)
+  }
   graphics::text(there[[1]], there[[2]], one$text, adj = c(side, 0.5), cex = 0.85, col = one$colour, xpd = NA)
 }
 

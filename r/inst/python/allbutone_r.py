@@ -30,12 +30,15 @@ from allbutone.figures.style import titled
 from allbutone.support.errors import Cure
 from allbutone.support.text import listed
 from allbutone.tables.described import described
+from allbutone.tables.look import AS_CATEGORY, DAYS
 
 OF_FILES = {"header", "encoding"}  # what no data frame needs to be told
 MOST_CLOSEST = 100  # people whom R can show of those who come closest to being disclosed
 # entries that say which values a column has
 GRID = {"kind", "levels", "decimals", "derived", "cut", "sum", "step", "step_of", "quantiles"}
 COMPUTED = {"derived", "cut"}  # entries of a column that need not be in the table
+# what a cure of a column would have a table file say: the kind, and the words for it in R
+DECLARED = ((DAYS, "date", "declare what is a date"), (AS_CATEGORY, "category", "if it is a category, say so"))
 NA_INTEGER = -(2**31)  # what R holds where an integer, or the code of a factor, is missing
 # letters that every device of R has: pdf() knows neither curved quotes nor the signs of marks
 SIMPLE = str.maketrans(
@@ -112,7 +115,7 @@ def answered(name: str, *given: Any) -> dict[str, Any]:
         try:
             answer["value"] = globals()[name](*given)
         except abo.InputError as error:
-            ways = [each for each in error.cures if each.argument not in OF_FILES]
+            ways = _ways(error)
             cures = [{"words": each.words, "argument": each.argument, "code": _code(each)} for each in ways]
             worded = abo.InputError(error.problem, *ways, where=error.where).worded(in_r)
             answer |= {"message": worded, "problem": error.problem, "cures": cures}
@@ -121,6 +124,18 @@ def answered(name: str, *given: Any) -> dict[str, Any]:
     ours = [each for each in noticed if issubclass(each.category, UserWarning)]
     answer["warnings"] = [{"kind": each.category.__name__, "words": str(each.message)} for each in ours]
     return answer
+
+
+def _ways(error: abo.InputError) -> list[Cure]:
+    """Return the cures that R has: what a table file would declare of columns is declared in a list, too."""
+    cures = [each for each in error.cures if each.argument not in OF_FILES]
+    for problem, kind, words in DECLARED:
+        names = [each.column for each in getattr(error, "problems", ()) if problem in each.cures]
+        if Cure(problem) in cures and names:
+            listed_kinds = {name: {"kind": kind} for name in names}
+            cures[cures.index(Cure(problem))] = Cure(words, "schema", listed_kinds)
+            cures += [Cure("model all dates as days since 1970", "dates", "days")] * (kind == "date")
+    return cures
 
 
 def in_r(cure: Cure) -> str:

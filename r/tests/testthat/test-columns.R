@@ -27,6 +27,26 @@ test_that("no kind of NA becomes a value", {
   expect_identical(back$c[2], "NA")
 })
 
+test_that("text that is not marked as UTF-8 crosses as what it is, and other encodings are refused", {
+  needs_python()
+  # as read.csv() makes it of a file in UTF-8: the bytes alone
+  place <- c(rawToChar(as.raw(c(0xc3, 0x85, 0x72, 0x68, 0x75, 0x73))), "Odense", NA)
+  table <- data.frame(a = place, b = factor(place))
+  expect_true(all(Encoding(table$a) == "unknown"))
+  before <- Sys.getlocale("LC_CTYPE")
+  on.exit(Sys.setlocale("LC_CTYPE", before))
+  for (locale in c(before, "C")) {
+    Sys.setlocale("LC_CTYPE", locale)
+    back <- there_and_back(table)
+    expect_identical(lapply(as.character(back$b), charToRaw), lapply(as.character(table$b), charToRaw))
+    expect_identical(lapply(back$a, charToRaw), lapply(table$a, charToRaw))
+  }
+  table$a[1] <- rawToChar(as.raw(c(0xc5, 0x72)))
+  table$b <- factor(table$a)
+  error <- expect_error(allbutone:::crossing(table, "refuse", NULL), class = "allbutone_input_error")
+  for (name in c("a", "b")) expect_match(conditionMessage(error), paste0("'", name, "' (holds|has).*iconv"))
+})
+
 test_that("levels that nobody has stay levels", {
   needs_python()
   table <- data.frame(x = factor(c("b", "b"), levels = c("c", "b", "a")))

@@ -14,6 +14,21 @@ test_that("errors say their cures in R's words", {
   expect_identical(names(release[[1]]), c("sbp", "bmi"))
 })
 
+test_that("what a table file would declare is declared in a list, and that helps", {
+  needs_python()
+  table <- clinic()
+  table$seen <- as.Date("2021-06-01") + round(rnorm(60, 0, 200))
+  table$ward_id <- rep(c("a", "b", "c"), 20)
+  error <- expect_error(synthesize(table), class = "allbutone_input_error")
+  expect_match(conditionMessage(error), 'dates = "days"', fixed = TRUE)
+  codes <- vapply(Filter(function(one) one$argument == "schema", error$cures), `[[`, "", "code")
+  expect_identical(codes, c('schema = list(seen = list(kind = "date"))', 'schema = list(ward_id = list(kind = "category"))'))
+  both <- do.call(c, lapply(codes, function(code) eval(parse(text = code))))
+  made <- synthesize(table, schema = both)[[1]]
+  expect_s3_class(made$seen, "Date")
+  expect_setequal(made$ward_id, table$ward_id)
+})
+
 test_that("gaps are refused with what to do about them", {
   needs_python()
   table <- with_gaps(clinic())

@@ -106,7 +106,8 @@ class Schema:
             faults += visits.faults(plain, derived) if visits else []
         if faults:
             lines = "".join(f"\n  {fault}" for fault in faults)
-            raise InputError(f"{len(faults)} entries are wrong:{lines}", "correct the table file", where=where)
+            what = "1 entry is wrong" if len(faults) == 1 else f"{len(faults)} entries are wrong"
+            raise InputError(f"{what}:{lines}", "correct what is declared", where=where)
         visits = visits and visits.adding(derived)
         return cls(tuple(plain), derived=tuple(derived), visits=visits)
 
