@@ -45,7 +45,11 @@ def clinic(n=100):
 
 def asking(browser, name="clinic.csv"):
     """Send the table; return what asks for a page, a part or a file of it."""
-    state = {"table": browser.send(clinic(), name)[1]["fields"]["table"], **DECLARED, **ASKED}
+    return asking_of(browser, {"table": browser.send(clinic(), name)[1]["fields"]["table"], **DECLARED, **ASKED})
+
+
+def asking_of(browser, state):
+    """Return what asks with these fields."""
 
     def ask(path, method="GET", body="", **fields):
         query = urlencode({name: text for name, text in (state | fields).items() if text is not None}, True)
@@ -159,3 +163,36 @@ def test_a_declared_total_holds_in_the_app_whatever_is_taken_home(serve_app, tmp
         assert taken.guarantee == noted.guarantee
         refused = ask("draw/draw", "POST", guarantee="", **{"high-1": "70"}, number=1)["error"]
         assert "this release has no guarantee" in refused
+
+
+VISITS = {
+    "person": "id", "visit": "month", "visits": [0, 6],
+    "columns": {
+        "sex": {"kind": "category", "levels": ["f", "m"], "once": True},
+        "pressure": {"low": 40, "high": 220, "centre": 125, "spread": 15, "gaps": True},
+    },
+}  # fmt: skip
+
+
+@pytest.mark.usefixtures("seeded_noise")
+def test_people_with_visits_are_protected_with_all_of_their_rows(served, tmp_path):
+    rng, browser = np.random.default_rng(34), Browser(served.host)
+    rows = [
+        f"P{person},{month},{'fm'[person % 2]},{rng.normal(125, 14):.0f}"
+        for person in range(60) for month in (0, 6)[: 1 + (person % 5 > 0)]
+    ]  # fmt: skip
+    browser.ask("/upload")
+    with browser.stay():
+        sent = browser.send("\n".join(["id,month,sex,pressure", *rows, ""]).encode(), "long.csv")
+        state = {"table": sent[1]["fields"]["table"], "gaps": "keep", **ASKED}
+        declared = asking_of(browser, state)("mend/declare", "POST", body=json.dumps(VISITS), name="long.json")
+        ask = asking_of(browser, state | declared["fields"])
+        assert "Nothing stands in the way: 60 people" in words(ask("mend/standing")["parts"]["standing"])
+        ahead = words(ask("draw/ahead")["parts"]["ahead"])
+        assert "replacing one of 60 people, with all of their rows" in ahead
+        name = ask("draw/draw", "POST")["fields"]["drawn"]
+        assert "of person P2" in words(ask("decide/one", drawn=name, row=3)["parts"]["one"])
+        zipfile.ZipFile(io.BytesIO(ask("decide/release.zip", drawn=name))).extractall(tmp_path)
+    release = abo.load_release(tmp_path)
+    assert release.noisy.people == 60
+    assert release.to_frames("pyarrow")[0].column_names == ["id", "month", "sex", "pressure"]

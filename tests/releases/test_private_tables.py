@@ -350,3 +350,61 @@ def test_whoever_lacks_everything_does_not_change_the_number_of_people(rng):
         columns = {"x0": NORMAL | {"gaps": True}, "x1": NORMAL | {"gaps": gaps}}
         with pytest.raises(abo.InputError, match="without any value"):
             abo.Synthesizer(epsilon=5.0, missing="keep").fit(frame, schema={"columns": columns})
+
+
+# ------------------------------------------------------------------------------ people with several rows
+
+
+VISITS = {
+    "person": "id", "visit": "month", "visits": [0, 6],
+    "columns": {"c": two_levels(once=True), "x": NORMAL | {"gaps": True}, "x@0": NORMAL},
+}  # fmt: skip
+
+
+def rows_of_people(rng, n=60):
+    """Rows of each person at one visit or two, in any order."""
+    rows = [
+        {"id": f"P{person}", "month": month, "c": "ab"[person % 2], "x": float(rng.standard_normal())}
+        for person in range(n) for month in (0, 6)[: 1 + (person % 3 > 0)]
+    ]  # fmt: skip
+    return [rows[place] for place in rng.permutation(len(rows))]
+
+
+def test_a_person_with_all_of_their_rows_is_what_is_protected(rng):
+    """Whatever rows a person has, only their own record changes, and nothing else that is told or public."""
+    rows = rows_of_people(rng)
+    wide, schema = read_private(pa.Table.from_pylist(rows), VISITS, "keep")
+    assert wide.natural.shape == (60, 2)
+    assert [column.gaps for column in schema.measurements] == [False, True]
+    for own in ([("a", 0, 9.0)], [("b", 0, -9.0), ("b", 6, 0.5)]):
+        others = [{"id": "P7", "month": month, "c": c, "x": x} for c, month, x in own]
+        there = [row for row in rows if row["id"] != "P7"]
+        beside, other_schema = read_private(pa.Table.from_pylist([*others, *there]), VISITS, "keep")
+        assert other_schema == schema
+        records = [
+            {who: (*row, *code) for who, row, code in
+             zip(each.people.tolist(), each.natural.tolist(), each.categories.codes.tolist(), strict=True)}
+            for each in (wide, beside)
+        ]  # fmt: skip
+        first, second = records
+        assert {*first} == {*second}
+        assert [who for who in first if not np.array_equal(first[who], second[who], equal_nan=True)] == ["P7"]
+
+
+@pytest.mark.usefixtures("seeded_noise")
+def test_people_with_visits_go_out_as_rows_and_are_judged_by_person(rng, tmp_path):
+    frame = pa.Table.from_pylist(rows_of_people(rng))
+    release = abo.Synthesizer(epsilon=4.0, missing="keep").fit(frame, schema=VISITS).sample(datasets=1)
+    assert "one of 60 people, with all of their rows," in release.noisy.in_words
+    abo.save_release(release, tmp_path / "r")
+    back = abo.load_release(tmp_path / "r")
+    assert abo.check(tmp_path / "r", frame).is_clean
+    long = back.to_frames("pyarrow")[0]
+    assert long.column_names == ["id", "month", "c", "x"]
+    assert 60 < long.num_rows < 120
+    found = abo.risk(frame, back).frame
+    assert sorted(found["person"].to_pylist()) == sorted({row["id"] for row in frame.to_pylist()})
+    assert {"bound_x@0", "bound_x@6", "bound_gaps"} <= {*found.column_names}
+    records = abo.Records.of(frame, schema=VISITS, categories=True, gaps=True)
+    with pytest.raises(abo.InputError, match="other visits"):
+        read_private(records, VISITS | {"visits": [0, 6, 12]}, "keep")

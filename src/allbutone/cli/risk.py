@@ -404,10 +404,12 @@ def _attack_private(
         save(columns, private_risk_figure(columns, noisy, asked.options.rule))
     terminal.say(f"{private_risk_sentence(columns, noisy)}\n", "bold")
     after, before, bound = (of_riskiest(columns, kind) for kind in (rules.PROBABILITY, rules.BASELINE, BOUND))
-    shown = {"row": columns["row"], "column": columns["riskiest"], "probability": after}
+    riskiest = [release.schema.told_as(name) for name in columns["riskiest"]]
+    who = "person" if len(records.people) else "row"
+    shown: dict[str, Any] = {who: columns[who], "column": riskiest, "probability": after}
     shown |= {"without release": before, "at most expected": bound}
     rows = [[values[place] for values in shown.values()] for place in np.argsort(before - after)[:10]]
-    terminal.show("The ten records of whom the release tells most", list(shown), rows, words=("column",))
+    terminal.show("The ten records of whom the release tells most", list(shown), rows, words=(who, "column"))
     terminal.show_files(out)
     terminal.say(
         f"Guaranteed: {noisy.in_words}\nAssumed for the rest: the {_normal_words(noisy)}"

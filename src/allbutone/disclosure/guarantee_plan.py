@@ -99,7 +99,7 @@ def plan_guarantee(
     >>> abo.plan_guarantee(file, people=500).useful_from
     0.5
     """
-    declared = Schema.of(schema)
+    declared = Schema.of(schema).widened()
     declared = Schema(tuple(each for each in declared.columns if each.kind in (MEASUREMENT, CATEGORY)))
     model_limits(declared)
     people, p = count_of("people", people), len(declared.measurements)

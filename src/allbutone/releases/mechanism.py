@@ -324,14 +324,14 @@ class Mechanism:
                 "missing": self.missing,
                 "columns": list(self.order),
                 "prior": CLASS_PRIOR | {"df": self.class_model.df},
-                "declared": self._declared,
-                **self._layout,
+                "declared": self.declared,
+                **self.layout,
             }
         assert self.normal is not None
         public = {"columns": list(self.order), "prior": prior_entries(self.normal)}
-        declared = self._declared
+        declared = self.declared
         if self.is_normal and not general:
-            return public | ({"declared": declared} if any(declared.values()) else {}) | self._layout
+            return public | ({"declared": declared} if any(declared.values()) else {}) | self.layout
         return {
             "model": GENERAL_LOCATION,
             "cells": self.cells,
@@ -340,17 +340,17 @@ class Mechanism:
             "missing": self.missing,
             **public,
             "declared": declared,
-            **self._layout,
+            **self.layout,
         }
 
     @property
-    def _declared(self) -> dict[str, Any]:
+    def declared(self) -> dict[str, Any]:
         """What is declared of each column, but for what tells of rows that contradict a formula."""
         every = self.schema.entries()["columns"]
         return {name: {key: each[key] for key in each if key != "replaces"} for name, each in every.items()}
 
     @property
-    def _layout(self) -> dict[str, Any]:
+    def layout(self) -> dict[str, Any]:
         """All columns in the order in which they go out, where some are computed from others, and the visits."""
         visits = self.schema.visits.entries() if self.schema.visits is not None else {}
         return ({"layout": list(self.schema.released_order)} if self.schema.derived else {}) | visits

@@ -115,10 +115,15 @@ class NoisyMoments:
         often = "a million" if times > 1e6 else f"{times:,.3g}" if times < 100 else f"{times:,.0f}"
         worth = "" if round(self.epsilon, 3) < 10 else " An ε of 10 or more promises hardly anything."
         return (
-            f"({self.epsilon:.3g}, {self.delta:g})-differentially private: replacing one of {self.people:,} "
-            f"records, whatever the others, makes no event more than {often} times as likely, but "
-            f"for a probability of {self.delta:g}.{worth}"
+            f"({self.epsilon:.3g}, {self.delta:g})-differentially private: replacing "
+            f"{one_of(self.people, self.ball.schema)}, whatever the others, makes no event more than {often} "
+            f"times as likely, but for a probability of {self.delta:g}.{worth}"
         )
+
+
+def one_of(people: int, schema: Schema) -> str:
+    """Say of which unit one is replaced: a record, or with visits a person with all of their rows."""
+    return f"one of {people:,} " + ("records" if schema.visits is None else "people, with all of their rows")
 
 
 def add_noise(

@@ -8,7 +8,7 @@ import numpy as np
 
 from allbutone.releases.cut_records import BeforeCut
 from allbutone.releases.gaussian_account import delta_of, epsilon_of
-from allbutone.releases.mechanism import IMPUTE, KEEP_GAPS, REFUSE, Mechanism
+from allbutone.releases.mechanism import IMPUTE, KEEP_GAPS, REFUSE, Mechanism, declared_in
 from allbutone.releases.noise_aware import NoiseAware
 from allbutone.releases.noisy_counts import NoisyMargin, margin_cells, margins_of
 from allbutone.releases.private_mechanism import NoiseDesign, NoisyMoments, add_noise
@@ -105,6 +105,7 @@ def _without_missing(share: Any, ball: PublicBall) -> Any:
 def guaranteed_entries(told: NoisyMoments, missing: str = REFUSE) -> dict[str, Any]:
     """Return what release.json says besides its files."""
     ball, names = told.ball, _counted_names(told.ball)
+    public = private_mechanism_of(ball.schema, missing)
     counts = [
         {"of": [names[place] for place in each.places], "noise": each.noise, "counts": each.counts.tolist()}
         for each in told.counts
@@ -136,7 +137,7 @@ def guaranteed_entries(told: NoisyMoments, missing: str = REFUSE) -> dict[str, A
         "noisy_moments": told.matrix.tolist(),
         **({"noisy_counts": counts} if counts else {}),
         **({"missing": missing} if ball.has_gaps else {}),
-        **({"layout": list(ball.schema.released_order)} if ball.schema.derived else {}),
+        **public.layout,
         # as of other releases: mode at the guess, worth one record, on the model's scale
         "prior": {
             "mean": ball.centre.tolist(),
@@ -144,18 +145,14 @@ def guaranteed_entries(told: NoisyMoments, missing: str = REFUSE) -> dict[str, A
             "df": -float(ball.p),
             "scale": np.diag((ball.spread * ball.unit) ** 2).tolist(),
         },
-        "declared": {
-            # no release tells that rows contradict a formula
-            name: {key: value for key, value in each.items() if key != "replaces"}
-            for name, each in ball.schema.entries()["columns"].items()
-        },
+        "declared": public.declared,
     }
 
 
 def guaranteed_from(entries: Mapping[str, Any], where: str) -> NoisyMoments:
     """Read what `guaranteed_entries` gives."""
     given, names = entries["guarantee"], entries["columns"]
-    declared = Schema.of_entries({"columns": entries["declared"]}, where)
+    declared = declared_in(entries, where)
     # the table was checked against its formulas when ε was spent
     derived = tuple(replace(column, replaces=True) for column in declared.derived)
     layout = tuple(str(name) for name in entries.get("layout", ()))
@@ -257,11 +254,6 @@ def read_private(table: Any, schema: Any, missing: str = REFUSE, **how_to_read: 
                 "prepare the table before, by rules that are fixed beforehand",
             )
     given = table.schema if isinstance(table, Records) and schema is None else Schema.of(schema)
-    if given.visits is not None or (isinstance(table, Records) and table.schema.visits is not None):
-        raise InputError(
-            "a guarantee is for a person's whole record, and who came to which visits is not public",
-            "give one row a person, and declare gaps = true of what may have been missed",
-        )
     if isinstance(table, Records):
         _require_as_it_came(table, schema)
     given = with_gaps_of(given, missing)
@@ -276,10 +268,16 @@ def read_private(table: Any, schema: Any, missing: str = REFUSE, **how_to_read: 
             "rows without any value would be left out, and with them the number of people would tell of them",
             "give only people of whom something is known",
         )
+    given = given.widened()  # with visits a person's rows are one record: the unit of privacy
     _require_declared_forms(wide, given)
     given = given.with_derived(wide.schema.derived_names, wide.schema.layout)
     declared = given.for_columns(wide.order)
     _require_declared_gaps(wide, declared)
+    read_at, declared_at = (each.visits and each.visits.entries() for each in (wide.schema, given))
+    if read_at != declared_at:
+        raise InputError(
+            "the records were read with other visits than the table file declares", "give the table itself"
+        )
     undeclared = set(wide.categories.columns) - {column.name for column in declared.categories}
     if undeclared:
         raise InputError(

@@ -10,6 +10,7 @@ from allbutone.disclosure.risk import risk_columns
 from allbutone.disclosure.rule import Rule
 from allbutone.model.niw import NIW
 from allbutone.releases.private_mechanism import NoisyMoments
+from allbutone.releases.public_ball import PublicBall
 from allbutone.releases.release import Release
 from allbutone.reports.findings import Finding, fidelity_finding, model_finding
 from allbutone.reports.verdict import Verdict, verdict_of
@@ -19,16 +20,6 @@ from allbutone.tables.records import Records
 from allbutone.utility.fidelity import Fidelity, fidelity
 from allbutone.utility.normality import Normality, check_normality, completed, given_categories
 from allbutone.utility.shapes import Densities, densities
-
-PUBLIC = (
-    "the names of the columns",
-    "limits, scales, centres and spreads of the measurements, as the table file declares them",
-    "the levels of the categories",
-    "which columns may have gaps",
-    "the number of people",
-    "how many datasets were drawn, and of how many rows",
-    "ε, δ and the design of the noise, which follows from these alone",
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,13 +121,13 @@ def guarantee_facts(noisy: NoisyMoments) -> list[tuple[str, str]]:
     ]
     limits += [f"{column.name} {counted(len(column.levels), 'level')}" for column in ball.schema.categories]
     farthest = [f"{ball.radius:.3g} {unit}"] if ball.p else []
-    said = {PUBLIC[1]: bool(ball.p), PUBLIC[2]: bool(ball.schema.categories), PUBLIC[3]: ball.has_gaps}
     return [
         ("ε", f"{noisy.epsilon:.3g} (ρ = {noisy.rho:.3g}, μ = {noisy.mu:.3g})"),
         ("δ", f"{noisy.delta:g}"),
         (
             "What is protected",
-            f"one person's whole record, replaced by any other; not the number {noisy.people:,}",
+            f"one person's whole record{', of all visits' if ball.schema.visits else ''}, replaced by any other; "
+            f"not the number {noisy.people:,}",
         ),
         ("Bounds", "; and at most ".join([listed(limits, 12), *farthest])),
         ("Where they come from", "the table file, fixed before anyone looked at the table, as its author says"),
@@ -153,7 +144,28 @@ def guarantee_facts(noisy: NoisyMoments) -> list[tuple[str, str]]:
         ),
         (
             "Side channels",
-            "how long it took and what it refused are not protected: they are for the data holder alone",
+            "how long it took and what it refused are not protected: they are for the data holder alone; that "
+            "there is a release says that the table passed the checks: the guarantee is between tables that do",
         ),
-        ("Public, and not paid for", "; ".join(words for words in PUBLIC if said.get(words, True))),
+        ("Public, and not paid for", "; ".join(_public(ball))),
+    ]
+
+
+def _public(ball: PublicBall) -> list[str]:
+    """Return what is public of a release and its table besides what the noise was paid for."""
+    schema = ball.schema
+    declared = {
+        "limits, scales, centres, spreads and rounding of the measurements, as declared": ball.p,
+        "the levels of the categories": schema.categories,
+        "formulas, and orders between columns": schema.derived or schema.orders,
+        "which columns may have gaps, and whether synthetic rows have some": ball.has_gaps,
+        "which visits there are, and which columns stand once": schema.visits,
+    }
+    return [
+        "the names of the columns and their order",
+        *(words for words, there in declared.items() if there),
+        "the number of people",
+        "how many datasets were drawn, and of how many rows",
+        "ε, δ and the design of the noise, which follows from these alone",
+        "that the table passed the checks",
     ]

@@ -181,7 +181,9 @@ class Schema:
         if self.visits is None:
             return self
         columns, derived = (self.visits.widened(each) for each in (self.columns, self.derived))
-        return replace(self, columns=columns, derived=(*self.visits.on_lines(self.columns), *derived))
+        before = {column.name for column in derived}  # all of them, of what is wide already
+        lines = (column for column in self.visits.on_lines(self.columns) if column.name not in before)
+        return replace(self, columns=columns, derived=(*lines, *derived))
 
     @property
     def file_columns(self) -> tuple[str, ...]:

@@ -149,8 +149,9 @@ def _one(query: QueryParams, context: RequestContext, step: Progress) -> Answer:
     bounds = [float(each[0]) for each in allowed if each is not None]  # of who lacks the record, who comes first
     member = float(risk[MEMBERSHIP][0]) if MEMBERSHIP in risk else None
     disclosed = listed([value.column for value in values if value.disclosed])
+    who = case.records.who(case.records.place_of(row))
     part = piece(
-        "decide_one.html", row=row, lines=value_lines(values), bounds=bounds, disclosed=disclosed, member=member,
+        "decide_one.html", who=who, lines=value_lines(values), bounds=bounds, disclosed=disclosed, member=member,
         before=case.rule.membership_odds / (1 + case.rule.membership_odds), limit=case.rule.membership,
     )  # fmt: skip
     return Answer({"one": part})

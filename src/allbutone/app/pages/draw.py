@@ -19,6 +19,7 @@ from allbutone.figures.budget import budget_figure, guarantee_figure
 from allbutone.figures.export import untitled
 from allbutone.figures.style import INK
 from allbutone.releases.ledger import Ledger, Together
+from allbutone.releases.private_mechanism import one_of
 from allbutone.releases.release import Release
 from allbutone.support.errors import InputError
 
@@ -57,8 +58,8 @@ def _cost(request: forecasts.ReleaseRequest, guarantee: Guaranteed, context: Req
     plan = guarantee.plan(people)
     own, without, enough = guarantee.cost(plan)
     part = piece(
-        "draw_guaranteed.html", request=request, people=people, own=own, without=without, enough=enough,
-        errors={ERROR_WORDS[key]: key for key in plan.errors}, plan=plan,
+        "draw_guaranteed.html", request=request, own=own, without=without, enough=enough,
+        who=one_of(people, guarantee.schema), errors={ERROR_WORDS[key]: key for key in plan.errors}, plan=plan,
         left=left_in_words(ledger) if ledger else "",
     )  # fmt: skip
     return Answer({"ahead": part, "ahead-people": ""}, {"ahead": untitled(guarantee_figure(plan))})
