@@ -9,6 +9,7 @@ import pytest
 
 import allbutone as abo
 from allbutone.disclosure import risk as room
+from allbutone.disclosure.gap_risk import attacked_with_gaps
 from allbutone.disclosure.question import Question, without_lacking
 from allbutone.disclosure.risk import records_of_release, risk_columns
 from allbutone.disclosure.table_risk import stream_risk
@@ -111,7 +112,7 @@ def test_without_gaps_averages_are_the_closed_form(people):
     who = abo.Adversary(prior=PRIOR)
     records = records_of_release(people, release)
     question = replace(Question.of(records, release, who), rng=np.random.default_rng(1))
-    exact, averaged = room._exact(question), room._averaged(question)
+    exact, averaged = room.attacked_exactly(question), attacked_with_gaps(question)
     for name in ("information_gain", "mass", "prior_mass"):
         np.testing.assert_allclose(averaged.measures[name], exact.measures[name], atol=0.05)
     evidence = (each.measures["membership_evidence"] for each in (averaged, exact))

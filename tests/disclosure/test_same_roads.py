@@ -7,6 +7,7 @@ import pytest
 
 import allbutone as abo
 from allbutone.disclosure import risk as room
+from allbutone.disclosure.gap_risk import attacked_with_gaps
 from allbutone.disclosure.question import Question
 from allbutone.disclosure.risk import risk_columns
 from allbutone.disclosure.table_risk import stream_risk
@@ -30,7 +31,7 @@ def released(table, rng, what):
 @pytest.mark.parametrize("known", [None, ["b"]])
 def test_measurements_alone_are_one_cell(people, rng, what, known):
     question = Question.of(Records.of(people), released(people, rng, what), abo.Adversary(known=known))
-    fast, general = room._exact_in_one_cell(question), room._exact_in_cells(question)
+    fast, general = room.exact_in_one_cell(question), room.exact_in_cells(question)
     np.testing.assert_allclose(fast.guess, general.guess, atol=1e-9)
     for name, column in fast.measures.items():
         if name != "mass":  # of a ball, by points
@@ -55,7 +56,7 @@ def test_a_table_in_its_engine_is_the_table_in_memory(people, rng, what):
 
 def test_without_gaps_there_is_one_draw_of_them(people, rng):
     question = Question.of(Records.of(people), released(people, rng, "dataset"), abo.Adversary(known=[]))
-    exact, averaged = room._exact(question), room._averaged(question)
+    exact, averaged = room.attacked_exactly(question), attacked_with_gaps(question)
     for name in ("distance", "baseline_distance", "exposure", "relative_error", "membership_evidence"):
         np.testing.assert_allclose(
             averaged.measures[name], exact.measures[name], rtol=1e-6, atol=1e-8, err_msg=name

@@ -15,6 +15,7 @@ from allbutone.adversary.mixed import CellIntegrals, cell_beliefs
 from allbutone.adversary.modes import find_modes
 from allbutone.adversary.proposal import Points
 from allbutone.adversary.who import USUAL, Adversary, Reading
+from allbutone.disclosure.gap_risk import averaged
 from allbutone.disclosure.measures import RADIUS, Effort, measure
 from allbutone.disclosure.question import Question
 from allbutone.disclosure.risk import records_of_release, require_same_table
@@ -203,7 +204,7 @@ def _without_gaps(question: Question, radius: float, rng: np.random.Generator) -
 
 def _with_gaps(question: Question, radius: float, rng: np.random.Generator) -> Callable[[int], _Cells]:
     """Return the same of the levels that the record has, averaged over draws of what is missing."""
-    adversary, points = question.averaged(rng), Points.of(rng)
+    adversary, points = averaged(question, rng), Points.of(rng)
     p = len(question.mechanism.measurements)
     unknown = [at for at in range(p) if at not in question.known_measurements]
 

@@ -9,7 +9,8 @@ from jaxtyping import Bool, Int
 
 from allbutone.adversary.class_beliefs import FEW_CHAINS, ClassAdversary
 from allbutone.adversary.who import USUAL, Adversary
-from allbutone.disclosure.risk import as_seen, risk_columns
+from allbutone.disclosure.class_risk import as_seen
+from allbutone.disclosure.risk import risk_columns
 from allbutone.disclosure.rule import MEMBERSHIP, Rule, ToldValues, by_membership
 from allbutone.model.class_sampler import ClassChains, ClassDraws, draw_with_kept
 from allbutone.model.incomplete import IncompleteRecords

@@ -1,7 +1,7 @@
 """Risk of everyone in a table with classes: what a release tells of each column of each record."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -9,17 +9,25 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.special import gammaln
 
+from allbutone.adversary.cell_opinions import CellAdversary
 from allbutone.adversary.class_beliefs import ENOUGH, ClassAdversary, ClassBeliefs, Known, PartPoints
 from allbutone.adversary.class_values import RestKnown
-from allbutone.adversary.gaps import targets_by_gaps
+from allbutone.adversary.gaps import noticed_bounds, targets_by_gaps
 from allbutone.adversary.integrate import Intervals
 from allbutone.adversary.one_value import Nearness, jackknife_error
-from allbutone.disclosure.measures import RADIUS
+from allbutone.disclosure.gap_risk import pattern_levels
+from allbutone.disclosure.measures import RADIUS, nearness_of_guess
+from allbutone.disclosure.question import EVIDENCE, MEASURES, Learned, Question
 from allbutone.disclosure.rule import Beliefs, Levels
 from allbutone.model.incomplete import IncompleteRecords
 from allbutone.model.moments import UNKNOWN
+from allbutone.releases.mechanism import Mechanism
+from allbutone.releases.several import Part
 from allbutone.support.arrays import log_sum_exp
+from allbutone.support.devices import device_of
+from allbutone.support.errors import Cure, InputError
 from allbutone.support.parallel import in_parallel
+from allbutone.tables.records import Records
 
 POINTS, FEW_POINTS = 1024, 384  # at which the beliefs on all people are weighed
 OWN_POINTS = 512  # and those on one for whom these are worth too little
@@ -309,3 +317,109 @@ def _weights(logs: Float[np.ndarray, "g s b"]) -> tuple[Float[np.ndarray, "g s b
     """Return weights that add up to 1, and the logs of the mean of what they were."""
     sums = log_sum_exp(logs, axis=1)
     return np.exp(logs - sums[:, None]), sums - np.log(logs.shape[1])
+
+
+def attacked_with_classes(question: Question) -> Learned:
+    """Attack everybody by averages over draws of classes that nobody has observed.
+
+    Values and levels are judged with all others of the record unknown, but for those that the adversary knows.
+    """
+    mechanism = question.mechanism
+    if question.adversary.lacks_records:
+        raise InputError(
+            "with classes the adversary has all other records: several that are missing together are not inferred",
+            Cure("let them have all others", "lacking_records", 0),
+        )
+    stream, records = np.random.default_rng(question.rng), question.records
+    adversary = question.classes
+    if adversary is None:
+        adversary = _class_adversaries(question, stream)
+    known = (question.known_measurements, question.known_categories)
+    every = np.arange(len(records.values))
+    found = risk_with_classes(
+        adversary,
+        stream,
+        replace(question.near.take(every, question.places), functions=None),
+        nearness=question.near.rest_known.take(every, question.places) if question.all_but_one_value else None,
+        rows=question.chosen,
+        known=known,
+        radius=question.radius,
+        watch=question.watch,
+    )
+    learned = question.nothing_learned(question.errors)
+    numbers = _distances_of_guess(records.values, found.guess, question.rows, known[0]) | {
+        "mass": found.mass, "mass_error": found.mass_error, "prior_mass": found.prior_mass,
+        "information_gain": found.gain, "information_gain_error": found.gain_error, EVIDENCE: found.evidence,
+    }  # fmt: skip
+    learned.guess[:] = np.where(np.isnan(found.guess), learned.guess, found.guess)
+    places = {name: mechanism.categories.index(name) for name in question.judged_categories}
+    levels = pattern_levels(question) if question.judges_gaps else {}
+    beliefs = found.beliefs(places, levels)
+    rest_known = found.rest_known(places) if learned.rest_known is not None else None
+    measures = {name: numbers[name] for name in learned.measures}
+    return Learned(measures, learned.guess, beliefs, rest_known)
+
+
+def _class_adversaries(question: Question, rng: np.random.Generator) -> ClassAdversary:
+    """Return who has all releases: those through classes first, and what the adversary believes without any."""
+    every = [_class_adversary(question, part, rng) for part in question.parts]
+    whole = [
+        each
+        for each in every
+        if isinstance(each, ClassAdversary) and len(each.records) == len(question.records.values)
+    ]
+    if not whole:
+        raise InputError("of releases through classes one at least must be of all records", "draw one")
+    first = whole[0]
+    own = None if question.own_prior is None else CellAdversary.of(question.own_prior, first.records, ())
+    if own is None and isinstance(every[0], CellAdversary):
+        own = replace(every[0], datasets=())
+    return replace(first, own=own, rest=tuple(each for each in every if each is not first))
+
+
+def _class_adversary(question: Question, part: Part, rng: np.random.Generator) -> ClassAdversary | CellAdversary:
+    """Draw classes given the records that a part of the releases was made from, with each of its datasets."""
+    mechanism, records = part.release.mechanism, question.table_of(part)
+    table, start = mechanism.incomplete(records), 0
+    if part.people is not None:
+        start = part.people.indices(len(question.records.values))[0]
+    if not mechanism.has_classes:
+        if part.release.parameters is not None:
+            raise InputError("beside classes, parameters that were released are not judged")
+        exact = [mechanism.incomplete(each) for each in part.release.datasets]
+        return CellAdversary.of(mechanism.prior, table, exact, start)
+    table = mechanism.seen_by_classes(table)
+    seen, kept = as_seen(mechanism, part.release.datasets, table), mechanism.kept_alone(table)
+    device = device_of(question.device)
+    return replace(ClassAdversary.of(mechanism.class_model, table, seen, rng, kept, device=device), start=start)
+
+
+def as_seen(mechanism: Mechanism, tables: Sequence[Records], table: IncompleteRecords) -> list[IncompleteRecords]:
+    """Return synthetic tables as who attacks takes them: within bounds where these can be noticed, else exact."""
+    datasets = [mechanism.as_drawn(each) for each in tables]
+    if not mechanism.schema.is_limited or not table.values.shape[1]:
+        return [IncompleteRecords.of(each.codes, each.values) for each in datasets]
+    whole = table.values[~np.isnan(table.values).any(axis=1)]
+    spread = np.nanvar(table.values, axis=0)
+    if len(whole) > whole.shape[1] + 1:
+        spread = 1 / np.diagonal(np.linalg.inv(np.atleast_2d(np.cov(whole.T))))
+    return noticed_bounds(datasets, np.where(table.bounded.any(axis=0), 0.0, spread))  # as in the table itself
+
+
+def _distances_of_guess(
+    truth: Float[np.ndarray, "n p"], guess: Float[np.ndarray, "n p"], rows: Any, known: Sequence[int]
+) -> dict[str, np.ndarray]:
+    """Return how near the guess comes to what is observed and unknown, beside the others' centre."""
+    n, p = truth.shape
+    columns, left = np.full((4, n), np.nan), np.setdiff1d(np.arange(p), known)
+    if len(left):
+        centre, count = np.nanmean(truth, axis=0), np.sum(np.isfinite(truth), axis=0)
+        filled = np.where(np.isnan(truth), centre, truth) - centre
+        spread = filled.T @ filled / n
+        for row in rows:
+            some = left[np.isfinite(truth[row, left])]
+            if len(some):
+                away = (truth[row, some] - centre[some]) * count[some] / (count[some] - 1)
+                guessed = away + guess[row, some] - truth[row, some]
+                columns[:, row] = nearness_of_guess(away, guessed, spread[np.ix_(some, some)])
+    return dict(zip(MEASURES[:4], columns, strict=True))

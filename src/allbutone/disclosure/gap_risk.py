@@ -1,7 +1,7 @@
 """Risk of everyone in a table with missing values: what a release tells of the observed part of each record."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,13 +10,16 @@ from jaxtyping import Bool, Float, Int
 from allbutone.adversary.gap_integrals import GapMeasures, measure_gaps
 from allbutone.adversary.gaps import GapAdversary, GapPosteriors, targets_by_gaps
 from allbutone.adversary.integrate import Intervals
+from allbutone.adversary.mixed import downdated
 from allbutone.adversary.one_value import AveragedValues, Nearness, averaged_values
 from allbutone.adversary.proposal import Points
-from allbutone.disclosure.measures import ALWAYS_THE_SAME, RADIUS
-from allbutone.disclosure.rule import Beliefs
+from allbutone.disclosure.measures import ALWAYS_THE_SAME, RADIUS, nearness_of_guess
+from allbutone.disclosure.question import EVIDENCE, GAPS, MEASURES, Learned, Question
+from allbutone.disclosure.rule import Beliefs, Levels
 from allbutone.model.incomplete import GapPatterns, IncompleteRecords, log_pattern_posterior
 from allbutone.model.location import LocationModel
 from allbutone.model.moments import UNKNOWN
+from allbutone.releases.several import Part
 from allbutone.support.devices import HERE, device_of, own_queue
 from allbutone.support.parallel import in_parallel
 
@@ -189,3 +192,115 @@ def pattern_chances(
             weights = np.exp(logs - logs.max())
             shares[line, place] = np.sum(weights[mine]) / np.sum(weights)
     return shares[0, which.ravel()], shares[1, which.ravel()]
+
+
+def attacked_with_gaps(question: Question) -> Learned:
+    """Attack everybody by averages over draws of what is missing, or known within bounds.
+
+    The guess is the most probable record of all cells; standard errors hold those that drawing leaves.
+    """
+    stream = np.random.default_rng(question.rng)
+    adversary, known = averaged(question, stream), question.known_measurements
+    found = risk_with_gaps(
+        adversary,
+        stream,
+        own=question.own_prior,
+        rows=question.chosen,
+        known_columns=known,
+        known_categories=question.known_categories,
+        radius=question.radius or RADIUS,
+        points=Points.of(stream),
+        near=question.near.take(np.arange(len(question.records.values)), question.places),
+        nearness=question.near.rest_known.take(np.arange(len(question.records.values)), question.places),
+        device=question.device,
+        watch=question.watch,
+    )
+    learned = question.nothing_learned(question.errors)
+    distances = _distances(adversary, found, question)
+    numbers = {
+        "mass": found.mass, "mass_error": found.mass_error, "prior_mass": found.prior_mass,
+        "information_gain": found.gain, "information_gain_error": found.gain_error,
+    }  # fmt: skip
+    measures = {name: (distances | numbers)[name] for name in learned.measures if name != EVIDENCE}
+    if EVIDENCE in learned.measures:
+        measures[EVIDENCE] = found.evidence
+    places = question.places
+    learned.guess[:, places] = found.guess
+    for name in ("probability", "probability_error", "baseline"):
+        getattr(learned.beliefs, name)[:, places] = getattr(found, name)
+    if learned.derived is not None:
+        learned.derived[:] = found.functions
+    levels = (pattern_levels(question) if question.judges_gaps else {}) | _levels(question, found)
+    if learned.rest_known is not None:
+        every = np.arange(len(question.records.values))
+        names = {name: str(question.mechanism.categories.index(name)) for name in question.judged_categories}
+        alone = {name: found.rest_known.levels[place] for name, place in names.items()}
+        learned.rest_known.put(every, places, replace(found.rest_known, levels=alone))
+    return replace(learned, measures=measures, beliefs=replace(learned.beliefs, levels=levels))
+
+
+def averaged(question: Question, rng: np.random.Generator) -> GapAdversary:
+    """Return who attacks, with gaps, and values that are known within bounds, drawn many times."""
+    first, *rest = (_part_averaged(question, part, rng) for part in question.parts)
+    return replace(first, rest=tuple(rest))
+
+
+def _part_averaged(question: Question, part: Part, rng: np.random.Generator) -> GapAdversary:
+    mechanism, own = part.release.mechanism, question.own_prior if part.people is None else None
+    everyone = GapAdversary.of(
+        mechanism.incomplete(question.table_of(part)),
+        mechanism.prior if part.people else question.with_elsewhere(mechanism.prior),
+        rng,
+        datasets=[mechanism.as_drawn(each) for each in part.release.datasets],
+        parameters=part.release.parameters,
+        draws=question.draws_of_gaps,
+        own=None if own is None else question.with_elsewhere(own),
+    )
+    people = len(question.records.values)
+    return everyone if part.people is None else replace(everyone, start=part.people.indices(people)[0])
+
+
+def _distances(adversary: GapAdversary, found: GapRisk, question: Question) -> dict[str, np.ndarray]:
+    """Return how near the guess comes to what is observed, beside the others' centre, averaged over their gaps.
+
+    Of a record of which some measurements are known, the others are looked at, from their centre given these.
+    """
+    truth, n, given = adversary.records.values, len(adversary.records), question.known_measurements
+    centre, spread = np.zeros(truth.shape), np.zeros((*truth.shape, truth.shape[1]))
+    models = list(zip(adversary.before.models, adversary.before.tables, strict=True))
+    for model, filled in models:
+        others = downdated(model, filled, filled.cells)
+        df = np.broadcast_to(np.asarray(others.df, dtype=float), n)
+        centre += np.asarray(others.mean) / len(models)
+        spread += np.asarray(others.scale) / df[:, None, None] / len(models)
+    columns = np.full((4, n), np.nan)
+    for row in question.rows:
+        (seen,) = np.nonzero(np.isfinite(truth[row]))
+        told, left = seen[np.isin(seen, given)], seen[~np.isin(seen, given)]
+        if not len(left):
+            continue
+        slope = np.linalg.solve(spread[row][np.ix_(told, told)], spread[row][np.ix_(told, left)])
+        middle = centre[row, left] + (truth[row, told] - centre[row, told]) @ slope
+        width = spread[row][np.ix_(left, left)] - spread[row][np.ix_(left, told)] @ slope
+        columns[:, row] = nearness_of_guess(truth[row, left] - middle, found.guess[row, left] - middle, width)
+    return dict(zip(MEASURES[:4], columns, strict=True))
+
+
+def pattern_levels(question: Question) -> Levels:
+    """Return the probability of each record's own pattern of gaps among those of the table and of the datasets."""
+    mechanism, tables = question.mechanism, [each for part in question.parts for each in part.release.tables]
+    table, datasets = mechanism.incomplete(question.records), [mechanism.incomplete(each) for each in tables]
+    probability, baseline = pattern_chances(table, datasets)
+    return {GAPS: (probability, np.zeros(len(probability)), baseline)}
+
+
+def _levels(question: Question, found: GapRisk) -> Levels:
+    """Return the probability of each record's own level of the categories that are judged."""
+    codes = question.mechanism.incomplete(question.records).codes
+    levels: Levels = {}
+    for name in question.judged_categories:
+        place, rows = question.mechanism.categories.index(name), np.arange(len(codes))
+        level = codes[:, place]
+        told = (found.probabilities[place], found.probability_errors[place], found.baselines[place])
+        levels[name] = tuple(np.where(level < 0, np.nan, values[rows, level]) for values in told)
+    return levels

@@ -202,6 +202,24 @@ def _integrated(
     return to_numpy(posteriors.value(white)) - found.log_total, found
 
 
+def nearness_of_guess(
+    away: Float[np.ndarray, " k"], guess: Float[np.ndarray, " k"], spread: Float[np.ndarray, "k k"]
+) -> tuple[float, float, float, float]:
+    """Return distance, baseline distance, relative error and exposure of the guess of a part of one record.
+
+    With `away` = x − centre, `guess` = g − centre and the others' `spread` = LLᵀ, and in the metric of that
+    u = L⁻¹(x − centre), w = L⁻¹(g − centre):  ‖g − x‖, ‖x − centre‖, ‖w − u‖/‖u‖, wᵀu/uᵀu.
+    """
+    u, w = np.linalg.solve(np.linalg.cholesky(spread), np.stack([away, guess], axis=1)).T
+    far = float(np.linalg.norm(u))
+    return (
+        float(np.linalg.norm(guess - away)),
+        float(np.linalg.norm(away)),
+        float(np.linalg.norm(w - u)) / far,
+        float(w @ u) / far**2,
+    )
+
+
 def prior_log_density(problem: LogQuadratic, white: Float[np.ndarray, "n p"]) -> Float[np.ndarray, " n"]:
     """Return the log density, in v, of an adversary who ignores the release.
 

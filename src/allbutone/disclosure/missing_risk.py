@@ -13,6 +13,7 @@ from allbutone.adversary.missing import MissingPosterior, sample_missing
 from allbutone.adversary.missing_in_cells import MissingInCells, TargetBeliefs, Unknown, beliefs_of
 from allbutone.adversary.mixed import MixedLeaveOneOut
 from allbutone.adversary.proposal import Points
+from allbutone.disclosure.gap_risk import pattern_levels
 from allbutone.disclosure.measures import (
     Measures,
     measure,
@@ -20,18 +21,25 @@ from allbutone.disclosure.measures import (
     prior_mass,
     prior_probability,
 )
+from allbutone.disclosure.question import Learned, Question
+from allbutone.model.augmentation import augment
+from allbutone.model.location import MixedRecords
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
+from allbutone.releases.mechanism import Mechanism
 from allbutone.releases.several import Released, statistics_of
 from allbutone.releases.statistics import Statistics
+from allbutone.support.devices import require_processor
 from allbutone.support.errors import Cure, InputError, count_of
 from allbutone.support.parallel import in_parallel
+from allbutone.tables.records import Records
 
 CHAINS, WARM_UP = 256, 20  # chains of a block, shared by its groups
 DRAWS = 2560  # of the missing records of a group: a mass to about 0.01
 LEAST_SWEEPS = 16
 BLOCK_BYTES = 64 << 20  # that a thread works with at a time
 BLOCK_GROUPS, LEAST_CHAINS, MOST_CHAINS = 32, 8, 32
+COMPLETIONS = 4  # of a table with gaps
 Lacking = int | Sequence[int]
 
 
@@ -261,3 +269,116 @@ def _measured(
         error = np.array([each.std(ddof=1) / np.sqrt(len(each)) for each in by_chain])
         levels.append((inside, error, np.sum(shares * same, axis=1)))
     return replace(known, **told), levels
+
+
+def attacked_lacking_records(question: Question) -> Learned:
+    """Attack everybody together with the records that are lacking besides."""
+    mechanism, lacking = question.mechanism, question.adversary.lacking_records
+    if question.has_gaps:
+        return _sampled_with_gaps(question)
+    if question.elsewhere is not None:
+        raise InputError(
+            "an adversary who lacks records is sampled with all records at hand, and most of these are elsewhere",
+            Cure("leave out what is lacking", "lacking_records", 0),
+        )
+    if question.adversary.known_columns:
+        raise InputError(
+            "an adversary who lacks several records is taken to know nothing of the target: of those that are "
+            "missing nothing tells which is whose",
+            Cure("leave out what is known", "known", []),
+            Cure("leave out what is lacking", "lacking_records", 0),
+        )
+    require_processor(question.device, "an adversary who lacks several records")
+    question = question.before_limits()
+    stream, values = np.random.default_rng(question.rng), question.records.values
+    if not isinstance(lacking, int):  # rows of the table, which may have lost some
+        lacking = [question.records.place_of(row) + 1 for row in lacking]
+    groups = groups_of(len(values), lacking, question.rows, stream)
+    learned = replace(question.nothing_learned(question.errors), derived=None)
+    if mechanism.is_normal and len(question.parts) == 1 and question.own_prior is None:
+        assert mechanism.normal is not None
+        inside = (question.radius, replace(question.near, functions=None))
+        for rows, found in measure_groups(
+            values, question.release, mechanism.normal, groups, stream, *inside, question.watch
+        ):
+            learned.put(rows, range(values.shape[1]), found)
+        return learned
+    near = replace(question.near.take(np.arange(len(values)), question.places), functions=None)
+    told = measure_missing_in_cells(
+        question.leave_one_out(), groups, stream, near, question.radius, question.known_categories,
+        question.points, question.watch,
+    )  # fmt: skip
+    for rows, found, of_categories in told:
+        learned.put(rows, question.places, found)
+        for name, whole in learned.beliefs.levels.items():
+            for column, part in zip(whole, of_categories[mechanism.categories.index(name)], strict=True):
+                column[rows] = part
+    return learned
+
+
+def _sampled_with_gaps(question: Question) -> Learned:
+    """Attack everybody where records are lacking and there are gaps: averages over draws of what these were.
+
+    Each time the adversary is taken to have the others, and what was released, as they are drawn: somewhat more
+    than they have. Of a person who lacks values those that there are are judged, and no measure of all is told.
+    """
+    seed = int(np.random.default_rng(question.rng).integers(2**63))
+    draws = (_completed(question, np.random.default_rng([seed, draw])) for draw in range(COMPLETIONS))
+    every = [attacked_lacking_records(replace(each, rng=np.random.default_rng(seed))) for each in draws]
+    table, beliefs = question.records, [each.beliefs for each in every]
+    observed, codes = np.isfinite(table.values), table.categories.select(question.mechanism.categories).codes
+
+    def averaged(numbers: Sequence[np.ndarray], there: np.ndarray) -> np.ndarray:
+        return np.where(there, np.mean(numbers, axis=0), np.nan)
+
+    def spread(numbers: Sequence[np.ndarray], errors: Sequence[np.ndarray], there: np.ndarray) -> np.ndarray:
+        both = np.mean(np.square(errors), axis=0) + np.var(numbers, axis=0, ddof=1)
+        return np.where(there, np.sqrt(both / COMPLETIONS), np.nan)
+
+    levels = pattern_levels(question) if question.judges_gaps else {}
+    for name in beliefs[0].levels:
+        own, errors, before = zip(*(each.levels[name] for each in beliefs), strict=True)
+        there = codes[:, question.mechanism.categories.index(name)] >= 0
+        levels[name] = (averaged(own, there), spread(own, errors, there), averaged(before, there))
+    probabilities = [each.probability for each in beliefs]
+    found = replace(
+        beliefs[0],
+        probability=averaged(probabilities, observed),
+        probability_error=spread(probabilities, [each.probability_error for each in beliefs], observed),
+        baseline=averaged([each.baseline for each in beliefs], observed),
+        levels=levels,
+    )
+    whole = np.all(observed, axis=1) & np.all(codes >= 0, axis=1)
+    measures = {name: averaged([each.measures[name] for each in every], whole) for name in every[0].measures}
+    guess = averaged([each.guess for each in every], np.ones_like(observed))
+    return replace(every[0], measures=measures, guess=guess, beliefs=found)
+
+
+def _completed(question: Question, rng: np.random.Generator) -> Question:
+    """Return it with one draw of what is missing, of the table by its model and of releases given that."""
+    mechanism = question.mechanism
+    drawn = augment(mechanism.incomplete(question.records), mechanism.prior, rng)
+    table = _filled(mechanism, question.records, drawn.tables[0])
+    complete, parts = replace(question, records=table), []
+    for part in question.parts:
+        release = part.release
+        if any(each.has_gaps for each in release.datasets):
+            model = complete.fitted(part)
+            datasets = [
+                _filled(release.mechanism, each, augment(release.mechanism.incomplete(each), model, rng).tables[0])
+                for each in release.datasets
+            ]
+            release = replace(release, datasets=tuple(datasets))
+        parts.append(replace(part, release=release))
+    return complete.about(tuple(parts))
+
+
+def _filled(mechanism: Mechanism, records: Records, drawn: MixedRecords) -> Records:
+    """Return records with what they lack as it was drawn."""
+    values, codes = records.values.copy(), records.categories.codes.copy()
+    places = [records.columns.index(name) for name in mechanism.modelled]
+    values[:, places] = np.where(np.isnan(values[:, places]), drawn.values, values[:, places])
+    levels = [records.categories.columns.index(name) for name in mechanism.categories]
+    cells = mechanism.prior.cells.codes[drawn.cells]
+    codes[:, levels] = np.where(codes[:, levels] < 0, cells, codes[:, levels])
+    return replace(records, values=values, categories=replace(records.categories, codes=codes))

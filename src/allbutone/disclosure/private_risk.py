@@ -33,7 +33,7 @@ from allbutone.adversary.gaps import FilledTable
 from allbutone.adversary.integrate import Intervals
 from allbutone.adversary.one_value import Nearness, mixture_along_axes, within
 from allbutone.disclosure.derived_risk import DerivedValues
-from allbutone.disclosure.question import GAPS
+from allbutone.disclosure.question import EVIDENCE, GAPS, Learned, Question
 from allbutone.disclosure.rule import Beliefs, Known, Levels, near_truth
 from allbutone.model.incomplete import IncompleteRecords
 from allbutone.model.location import LocationModel, MixedRecords, default_weight
@@ -44,6 +44,7 @@ from allbutone.releases.private_mechanism import NoisyMoments
 from allbutone.releases.public_ball import model_limits, within_limits
 from allbutone.releases.release import Release
 from allbutone.support.arrays import log_sum_exp
+from allbutone.support.devices import require_processor
 from allbutone.support.errors import InputError
 from allbutone.tables.records import Records
 
@@ -436,3 +437,23 @@ class _Adversary:
 def _share(logs: Float[np.ndarray, "*g n cells"], same: Any) -> Float[np.ndarray, "*g n"]:
     """Return the probability of the cells named, of logs that need not add up to one."""
     return np.exp(log_sum_exp(np.where(same, logs, -np.inf), axis=-1) - log_sum_exp(logs, axis=-1))
+
+
+def attacked_with_guarantee(question: Question) -> tuple[Question, Learned]:
+    """Attack everybody where noisy moments are all that was released of them, as the mechanism sees them."""
+    if not question.adversary.is_usual or question.elsewhere is not None:
+        raise InputError(
+            "with a guarantee the adversary has all other records and the mechanism's limits: noise is added to "
+            "the moments of all columns and records at once",
+            "leave out what is known or lacking, and the prior",
+        )
+    require_processor(question.device, "a release with a guarantee")
+    assert isinstance(question.release, Release)
+    found = private_beliefs(question.records, question.release, question.judged_categories)
+    # the noise is all that hides a person: there is one release, whose evidence is the gain
+    measures = {"information_gain": found.gain, EVIDENCE: found.gain}
+    if found.patterns is not None:
+        found.beliefs.levels[GAPS] = found.patterns
+    learned = Learned(measures, found.records.values, found.beliefs, found.rest_known, found.bounds)
+    learned = replace(learned, derived=found.derived)
+    return replace(question, records=found.records, near=found.near), learned

@@ -9,33 +9,20 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from allbutone.adversary.class_beliefs import ClassAdversary
-from allbutone.adversary.gaps import (
-    CHAINS,
-    DRAWS,
-    GapAdversary,
-    noticed_bounds,
-    spread_given_others,
-)
+from allbutone.adversary.gaps import CHAINS, DRAWS, before_limits, noticed_bounds, spread_given_others
 from allbutone.adversary.log_quadratic import LogQuadratic
-from allbutone.adversary.mixed import (
-    MixedLeaveOneOut,
-)
+from allbutone.adversary.mixed import MixedLeaveOneOut
 from allbutone.adversary.proposal import Points
 from allbutone.adversary.who import USUAL, Adversary
 from allbutone.disclosure.derived_risk import DerivedValues
 from allbutone.disclosure.measures import ALWAYS_THE_SAME, RADIUS, Effort, Measures, measure
 from allbutone.disclosure.rule import USUAL as USUAL_RULE
-from allbutone.disclosure.rule import (
-    Beliefs,
-    Known,
-    Rule,
-    near_truth,
-    require_secret,
-)
+from allbutone.disclosure.rule import Beliefs, Known, Rule, near_truth, require_secret
 from allbutone.model.location import LocationModel
 from allbutone.model.moments import Moments
 from allbutone.model.prior import prior_of
 from allbutone.releases.mechanism import KEEP_GAPS, Mechanism
+from allbutone.releases.release import Release
 from allbutone.releases.several import AReleased, Part, Released, in_columns, parts_of
 from allbutone.support.devices import HERE
 from allbutone.support.errors import Cure, InputError
@@ -300,16 +287,30 @@ class Question:
         if not release.datasets or not mechanism.schema.is_limited or release.as_drawn:
             return False
         seen = [mechanism.as_drawn(each) for each in release.datasets]
-        spread = spread_given_others(self._fitted(part))
+        spread = spread_given_others(self.fitted(part))
         return any(each.bounded.any() for each in noticed_bounds(seen, spread))
 
-    def _fitted(self, part: Part) -> LocationModel:
+    def before_limits(self) -> "Question":
+        """Return it with one draw of what limited and coarsely rounded values may have been before, if any."""
+        if not self.has_bounds:
+            return self
+        parts = tuple(replace(part, release=before_limits(part.release, self.fitted(part))) for part in self.parts)
+        return self.about(parts)
+
+    def about(self, parts: tuple[Part, ...]) -> "Question":
+        """Return the same asked of other releases, a part for each of its own."""
+        release = self.release
+        whole = parts[0].release if isinstance(release, Release) else replace(release, parts=parts)
+        return replace(self, release=whole)
+
+    def fitted(self, part: Part) -> LocationModel:
         """Return a part's model given the records that it was made from."""
         mechanism = part.release.mechanism
-        prior = mechanism.prior if part.people else self._with_elsewhere(mechanism.prior)
+        prior = mechanism.prior if part.people else self.with_elsewhere(mechanism.prior)
         return prior.plus(mechanism.split(self.table_of(part)))
 
-    def _with_elsewhere(self, prior: LocationModel) -> LocationModel:
+    def with_elsewhere(self, prior: LocationModel) -> LocationModel:
+        """Return a prior updated by the further records, which everybody has."""
         return prior if self.elsewhere_by_cell is None else prior.plus(self.elsewhere_by_cell)
 
     def table_of(self, part: Part) -> Records:
@@ -341,26 +342,6 @@ class Question:
         split = mechanism.split(self.table_of(part))
         everyone = MixedLeaveOneOut.of(split, mechanism.prior, *part.release.opinions(), further)
         return everyone if part.people is None else replace(everyone, start=part.people.indices(len(split))[0])
-
-    def averaged(self, rng: np.random.Generator) -> GapAdversary:
-        """Return the same with gaps, and values that are known within bounds, drawn many times."""
-        first, *rest = (self._part_averaged(part, rng) for part in self.parts)
-        return replace(first, rest=tuple(rest))
-
-    def _part_averaged(self, part: Part, rng: np.random.Generator) -> GapAdversary:
-        mechanism, own = part.release.mechanism, self.own_prior if part.people is None else None
-        further = mechanism.prior if part.people else self._with_elsewhere(mechanism.prior)
-        everyone = GapAdversary.of(
-            mechanism.incomplete(self.table_of(part)),
-            further,
-            rng,
-            datasets=[mechanism.as_drawn(each) for each in part.release.datasets],
-            parameters=part.release.parameters,
-            draws=self.draws_of_gaps,
-            own=None if own is None else self._with_elsewhere(own),
-        )
-        people = len(self.records.values)
-        return everyone if part.people is None else replace(everyone, start=part.people.indices(people)[0])
 
 
 @dataclass(frozen=True, eq=False)
