@@ -5,6 +5,7 @@ import pytest
 from scipy.special import logsumexp
 
 import allbutone as abo
+from allbutone.model import augmentation
 from allbutone.model.augmentation import ChainPosteriors, Convergence, augment, effective_size, split_r_hat
 from allbutone.model.incomplete import IncompleteRecords, possible_cells
 from allbutone.model.location import LocationModel, MixedRecords
@@ -177,13 +178,14 @@ def test_r_hat_and_effective_size_of_known_chains(rng):
     np.testing.assert_array_equal(still.effective_size, np.inf)
 
 
-def test_chains_that_do_not_agree_are_an_error(rng):
+def test_chains_that_do_not_agree_are_an_error(rng, monkeypatch):
     """Two columns that nobody has both of: nothing tells their correlation, and too few sweeps go nowhere."""
     values = rng.standard_normal((60, 2))
     values[:30, 0], values[30:, 1] = np.nan, np.nan
     prior = LocationModel.prior((), abo.NIW.flat(2))
+    monkeypatch.setattr(augmentation, "MOST_SWEEPS", 20)
     with pytest.raises(InputError, match="not converged"):
-        augment(IncompleteRecords.of(None, values), prior, rng, most_sweeps=20, columns=("bmi", "ldl"))
+        augment(IncompleteRecords.of(None, values), prior, rng, columns=("bmi", "ldl"))
 
 
 def test_what_cannot_be_drawn_is_refused(rng):

@@ -15,6 +15,7 @@ from allbutone.support.devices import in_numpy, moved_to
 
 Array = Any
 
+REPLICATES = 4  # of the points, whose differences tell the error
 SAME_HEIGHT = 1e-9  # of two combinations: the truth is not above itself
 
 
@@ -65,7 +66,6 @@ def measure_gaps(
     radius: float,
     points: Points,
     size: int = 128,
-    replicates: int = 4,
     near: Intervals | None = None,
     device: Any = None,
 ) -> GapMeasures:
@@ -90,7 +90,7 @@ def measure_gaps(
         places, heights = in_numpy(product.shape.unwhiten(peaks.best)), in_numpy(peaks.value - product.log_volume)
         modes = places.reshape(m, a, -1)
     best = np.argmax(np.where(found.possible, heights.reshape(m, a), -np.inf), axis=1)
-    sums, truth = _sums(replace(found, product=product), proposal, radius, near, points, size, replicates)
+    sums, truth = _sums(replace(found, product=product), proposal, radius, near, points, size)
     value, error = _estimates(found, sums, truth)  # of NumPy's again
     hopeless = np.sum(1 / sums["squares"], axis=0) < (HOPELESS if product.shape is not None else 0)
     return GapMeasures(
@@ -126,7 +126,6 @@ def _sums(
     near: Intervals,
     points: Points,
     size: int,
-    replicates: int,
 ) -> tuple[Logs, Logs]:
     """Return what replicates say, without each group of draws in turn and with all (last); and ℓ at the truth.
 
@@ -147,17 +146,17 @@ def _sums(
     truth = {name: to_numpy(each) for name, each in truth.items()}
     # ℓ of the truth as it would be in the coordinates of each combination
     height = np.repeat(truth["value"] - to_numpy(mine.log_volume), a, axis=1) + to_numpy(product.log_volume)
-    shape = (replicates, len(product.groups), found.possible.size)
+    shape = (REPLICATES, len(product.groups), found.possible.size)
     every = [
         _replicate(mine, _taken(proposal, own), height[:, own], points, turn, size, (ball, near))
-        for turn in range(replicates)
+        for turn in range(REPLICATES)
     ]
     sums = {name: np.stack([each[name] for each in every]) for name in every[0]}
     for name in ("totals", "above"):
         whole = np.full(shape, -np.inf)
         whole[..., own] = sums[name]
         sums[name] = whole
-    for turn in range(replicates if len(others) else 0):
+    for turn in range(REPLICATES if len(others) else 0):
         each = _replicate(rest, _taken(proposal, others), height[:, others], points, turn, size // 2)
         sums["totals"][turn][:, others], sums["above"][turn][:, others] = each["totals"], each["above"]
     return sums, truth

@@ -1,6 +1,6 @@
 """The attack where values are missing, or known within bounds: posteriors of what is observed of each record."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import gcd
 
@@ -270,22 +270,19 @@ class GapAdversary:
         chains: int = CHAINS,
         draws: int = DRAWS,
         own: LocationModel | None = None,
-        watch: Callable[[int], None] = lambda tables: None,
     ) -> "GapAdversary":
-        """Draw what is not known given the table, and given it and each dataset; `watch` is called after each."""
+        """Draw what is not known given the table, and given it and each dataset."""
         if not len(datasets) and parameters is None:
             raise InputError("nothing was released: give datasets or parameters")
         streams = rng.spawn(2 + len(datasets))
         before = FilledTable.of(records, prior, streams[0], chains=chains, draws=draws)
-        watch(1)
         seen = noticed_bounds(datasets, spread_given_others(before.models[0]))
 
         def fill(number: int) -> FilledTable:
             return FilledTable.of(records, prior, streams[1 + number], seen[number], chains=chains, draws=draws)
 
         mine = None if own is None else FilledTable.of(records, own, streams[-1], chains=chains, draws=draws)
-
-        after = in_parallel(fill, range(len(seen)), watch=lambda table: watch(1))
+        after = in_parallel(fill, range(len(seen)))
         return cls(records, prior, tuple(seen), before, tuple(after), parameters, mine)
 
     @property

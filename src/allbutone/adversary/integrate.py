@@ -163,13 +163,11 @@ def _saddle_gaps(z: np.ndarray, c: np.ndarray, omega: np.ndarray, beta: np.ndarr
 
 def log_mass_on_a_line(posterior: LogQuadratic, modes: Modes, low: float, high: float) -> float:
     """Return log ∫ exp ℓ(v) dv between two ends, for a single unknown feature."""
-    points, weights = line_rule(posterior, modes, low, high)
+    points, weights = _line_rule(modes, low, high)
     return float(logsumexp(posterior.value(points[:, None]) + np.log(weights)))
 
 
-def line_rule(
-    posterior: LogQuadratic, modes: Modes, start: float = -np.inf, end: float = np.inf
-) -> tuple[np.ndarray, np.ndarray]:
+def _line_rule(modes: Modes, start: float, end: float) -> tuple[np.ndarray, np.ndarray]:
     """Return points and weights for integrals of exp ℓ over the line, or a piece of it.
 
     The line is cut half-way between the modes; on either side v = mode + sinh(u)/√curvature, with panels of half

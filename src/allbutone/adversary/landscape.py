@@ -262,6 +262,7 @@ def _points(h: int, df: float, size: int) -> Float[np.ndarray, "size h"]:
 
 
 MARGIN = 0.06  # of the span
+ON_A_LINE = 600  # points, where there is one feature
 EVEN = 0.6  # share of the grid that is evenly spread; the rest stands close around the modes
 FINER = 4  # pieces that a cell of the grid is cut into, a side, to measure a region
 LOWEST, STEPS = -40.0, 4096  # nats below the top, and slices of height, within which a region's edge is sought
@@ -398,13 +399,12 @@ def profile(
     target: Float[np.ndarray, " 1"],
     span: Span,
     synthetic: Float[np.ndarray, "m 1"] | None = None,
-    size: int = 600,
 ) -> Profile:
     """Return the profile of a record of one feature over a span, finer near the modes."""
     modes = posterior.modes
     mode, other = posterior.unwhiten(modes.best), posterior.unwhiten(modes.other)
     widths = np.concatenate([_widths(posterior.root, bend) for bend in (modes.hessian, modes.other_hessian)])
-    x = _axis(span, np.concatenate([mode, other]), widths, size)
+    x = _axis(span, np.concatenate([mode, other]), widths, ON_A_LINE)
     density, known = np.exp(posterior.log_density(x[:, None])), np.exp(before.log_density(x[:, None]))
     return Profile(x, density, known, others, target, mode, other, synthetic)
 

@@ -1,6 +1,6 @@
 """Data augmentation: missing values and parameters drawn in turn, by several chains, until they agree."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -241,16 +241,14 @@ def augment(
     *,
     chains: int = FEWEST_CHAINS,
     draws: int = 1,
-    most_sweeps: int = MOST_SWEEPS,
     columns: Sequence[str] = (),
     categories: Sequence[str] = (),
-    watch: Callable[[int], None] = lambda sweeps: None,
 ) -> Augmentation:
     """Draw the missing values of a table `draws` times from each of at least four chains.
 
     A sweep draws the parameters given the completed table, then each record's missing values given these and what
     is observed of it (`GapFilling`). The chains begin far apart and go on until they agree (`Convergence`), or
-    else it is an error that names what they do not agree on. `watch` is told the number of sweeps so far.
+    else it is an error that names what they do not agree on.
     Records that lack nothing are counted once, in the prior that the chains start from. Without missing values
     every table is the table itself, and every posterior the closed form.
     """
@@ -273,13 +271,12 @@ def augment(
     names = _names(columns, prior.p, "measurement"), _names(categories, len(prior.cells.sizes), "category")
     with one_thread():
         sampler = _Sampler.start(table, complete, start, rng, chains, names)
-        convergence = _converge(sampler, most_sweeps, watch, gaps, names[0] + names[1])
+        convergence = _converge(sampler, gaps, names[0] + names[1])
         kept = sampler.tables()
         for _ in range(draws - 1):
             for _ in range(min(FARTHEST, convergence.spacing)):
                 sampler.sweep()
             kept += sampler.tables()
-            watch(len(sampler.history))
         posteriors = tuple(start.plus(each) for each in kept)
     touched = float(np.mean(np.concatenate([gaps[:, : prior.p] | records.bounded, gaps[:, prior.p :]], axis=1)))
     return Augmentation(records, rows, tuple(kept), posteriors, convergence, touched)
@@ -292,27 +289,23 @@ def _with_rows(table: MixedRecords, rows: Int[np.ndarray, " m"], drawn: MixedRec
     return MixedRecords(cells, values, table.covariates)
 
 
-def _converge(
-    sampler: "_Sampler", most: int, watch: Callable[[int], None], gaps: np.ndarray, names: tuple[str, ...]
-) -> Convergence:
+def _converge(sampler: "_Sampler", gaps: np.ndarray, names: tuple[str, ...]) -> Convergence:
     """Sweep until the later halves of the chains agree."""
-    until = min(FIRST_SWEEPS, most)
+    until = min(FIRST_SWEEPS, MOST_SWEEPS)
     while True:
         while len(sampler.history) < until:
             sampler.sweep()
-            watch(len(sampler.history))
         found = sampler.judge()
         if found.reached:
             return found
-        if until >= most:
+        if until >= MOST_SWEEPS:
             worst = names[int(np.argmax(np.mean(gaps, axis=0)))]
             raise InputError(
                 f"the draws of the missing values have not converged: {found.words}",
                 Cure(f"leave out the column with most gaps, {worst}", "drop", [worst]),
                 Cure("give a prior from public knowledge", "prior"),
-                Cure("allow more sweeps", "most_sweeps", 4 * most),
             )
-        until = min(most, int(LONGER * until))
+        until = min(MOST_SWEEPS, int(LONGER * until))
 
 
 @dataclass(eq=False)

@@ -1,6 +1,6 @@
 """The Gibbs sampler of classes: classes, values that are missing, hyperparameters and parameters, in turn."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -329,7 +329,6 @@ def draw_classes(
     *,
     apart: int = APART,
     most_sweeps: int = MOST_SWEEPS,
-    watch: Callable[[int], None] = lambda sweeps: None,
 ) -> ClassDraws:
     """Sweep until the later halves of the chains agree, or long enough; then keep `draws` of each, sweeps `apart`.
 
@@ -340,7 +339,6 @@ def draw_classes(
     while True:
         while len(chains.history) < until:
             chains.sweep()
-            watch(len(chains.history))
         convergence = chains.convergence
         if convergence.reached or until >= most_sweeps:
             break
@@ -364,16 +362,15 @@ def draw_with_kept(
     draws: int,
     *,
     apart: int = APART,
-    watch: Callable[[int], None] = lambda sweeps: None,
 ) -> ClassDraws:
     """Draw classes given a table and, where columns are kept, new people of whom these are all that is known.
 
     What they lack is what goes out, by a law that is p(table, new people)/p(table, what is kept of them).
     """
     if kept is None:
-        return draw_classes(begun, draws, apart=apart, watch=watch)
-    draw_classes(begun, 1, most_sweeps=FIRST_SWEEPS, watch=watch)  # the new people join chains that know the table
-    return draw_classes(begun.with_more(kept, rng), draws, apart=apart, watch=watch)
+        return draw_classes(begun, draws, apart=apart)
+    draw_classes(begun, 1, most_sweeps=FIRST_SWEEPS)  # the new people join chains that know the table
+    return draw_classes(begun.with_more(kept, rng), draws, apart=apart)
 
 
 # --------------------------------------------------------------------- records that lack the same measurements

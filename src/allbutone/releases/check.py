@@ -232,7 +232,7 @@ def _check_file(path: Path, terms: _Terms) -> ReleaseCheck:
     notes = names_of_people(names)
     notes += ["One dataset by itself: how it was made, and what was declared of its columns, is not known here."]
     if table is not None:
-        found += [*names_of_table(path.stem, release.content, columns, table), *lonely_levels(table)]
+        found += [*names_of_table(path.stem, columns, table), *lonely_levels(table)]
         told = people_told({"rows": [rows]}, table)
         found += _people_findings(told, terms.people_confidential, notes)
     return ReleaseCheck(merged(found), "the file, its values and the order of its rows", tuple(notes))
@@ -271,7 +271,7 @@ def _dataset_findings(
 
 
 def _told_findings(name: str, release: DescribedRelease, table: Table) -> Iterator[Flaw]:
-    yield from names_of_table(name, release.content, release.columns, table)
+    yield from names_of_table(name, release.columns, table)
     yield from lonely_levels(table)
     drawn = [place for place in table.drawn if release.columns[place].kind != CATEGORY]
     schema = Schema(tuple(release.columns[place] for place in drawn))

@@ -376,9 +376,7 @@ OLD_SHARE = 0.05  # of the records, which all cells were worth by default up to 
 _PUBLIC = "take it from public knowledge, and draw the release again"
 
 
-def names_of_table(
-    folder: str, content: dict[str, Any], columns: Sequence[Column], table: Table
-) -> Iterator[Flaw]:
+def names_of_table(folder: str, columns: Sequence[Column], table: Table) -> Iterator[Flaw]:
     """Find values of the table as names: of the folder, of columns, in labels."""
     labels = [text for each in columns for text in (each.label, each.unit, each.why) if text]
     named = {

@@ -148,10 +148,10 @@ class Calendar:
             )
         if typed[1] is None:
             return pa.array(stamps.astype("M8[D]"), mask=mask)
-        return _zoned(pa.array(stamps.astype(f"M8[{typed[1]}]"), mask=mask), typed[1], typed[2])
+        return _zoned(pa.array(stamps.astype(f"M8[{typed[1]}]"), mask=mask), typed[2])
 
 
-def _zoned(array: Any, unit: str, zone: str | None) -> Any:
+def _zoned(array: Any, zone: str | None) -> Any:
     """Return times of the clock in a time zone; what it skips goes to the next, what it repeats to the first."""
     import pyarrow.compute as pc
 
