@@ -10,13 +10,7 @@ from array_api_compat import is_array_api_obj, is_numpy_array
 from jaxtyping import Float, Int
 
 from allbutone.adversary.attack import Attack, describe, with_known
-from allbutone.adversary.build import (
-    add_own_well,
-    from_whitened,
-    posterior_of,
-    together,
-    with_another_prior,
-)
+from allbutone.adversary.build import add_own_well, from_whitened, posterior_of, together, with_another_prior
 from allbutone.adversary.log_quadratic import LogQuadratic, in_layout, stretched
 from allbutone.adversary.modes import find_modes
 from allbutone.adversary.who import Adversary, Reading, admit, split_priors

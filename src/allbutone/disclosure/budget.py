@@ -18,21 +18,8 @@ from allbutone.disclosure.exposure_law import ExposureLaw
 from allbutone.disclosure.lineup import Lineup, likeliest
 from allbutone.disclosure.measures import SAME_START
 from allbutone.disclosure.rule import MEMBERSHIP, Rule
-from allbutone.disclosure.simulated_budget import (
-    RELEASES,
-    Luck,
-    Simulated,
-    Tried,
-    Watch,
-    shown_at,
-    try_count,
-)
-from allbutone.disclosure.standing import (
-    MOST_FETCHED,
-    StandingOut,
-    standing_out,
-    standing_out_in_cells,
-)
+from allbutone.disclosure.simulated_budget import RELEASES, Luck, Simulated, Tried, Watch, shown_at, try_count
+from allbutone.disclosure.standing import MOST_FETCHED, StandingOut, standing_out, standing_out_in_cells
 from allbutone.model.moments import Moments
 from allbutone.model.niw import NIW
 from allbutone.model.prior import AnyPrior, declared_prior, prior_of

@@ -18,19 +18,8 @@ from allbutone.disclosure.exposure_law import HIGH, ExposureLaw
 from allbutone.disclosure.gap_releases import GAP_ACCEPTED, GAP_PEOPLE, GAP_RELEASES, GapReleases
 from allbutone.disclosure.lineup import CONFIDENCE, LARGEST_BUDGET, Lineup, likeliest
 from allbutone.disclosure.rule import MEMBERSHIP, Rule, near_truth, require_secret
-from allbutone.disclosure.simulated_budget import (
-    RELEASES,
-    Luck,
-    Simulated,
-    Simulates,
-    Watch,
-    most_safe,
-    try_count,
-)
-from allbutone.disclosure.standing import (
-    Standing,
-    leverages_among,
-)
+from allbutone.disclosure.simulated_budget import RELEASES, Luck, Simulated, Simulates, Watch, most_safe, try_count
+from allbutone.disclosure.standing import Standing, leverages_among
 from allbutone.disclosure.table_draws import MOST_WITH_CATEGORIES, CountedCells, category_chances
 from allbutone.disclosure.table_releases import KINDS, TableReleases
 from allbutone.model.location import MixedRecords

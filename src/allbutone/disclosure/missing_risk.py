@@ -14,13 +14,7 @@ from allbutone.adversary.missing_in_cells import MissingInCells, TargetBeliefs, 
 from allbutone.adversary.mixed import MixedLeaveOneOut
 from allbutone.adversary.proposal import Points
 from allbutone.disclosure.gap_risk import pattern_levels
-from allbutone.disclosure.measures import (
-    Measures,
-    measure,
-    prior_log_density,
-    prior_mass,
-    prior_probability,
-)
+from allbutone.disclosure.measures import Measures, measure, prior_log_density, prior_mass, prior_probability
 from allbutone.disclosure.question import Learned, Question
 from allbutone.model.augmentation import augment
 from allbutone.model.location import MixedRecords

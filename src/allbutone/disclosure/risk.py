@@ -15,13 +15,7 @@ from jaxtyping import Int
 from allbutone.adversary.class_beliefs import ClassAdversary
 from allbutone.adversary.leave_one_out import LeaveOneOut
 from allbutone.adversary.membership import evidence_in_cells, evidence_of_measurements
-from allbutone.adversary.mixed import (
-    CellIntegrals,
-    LevelBeliefs,
-    MixedLeaveOneOut,
-    cell_beliefs,
-    level_alone,
-)
+from allbutone.adversary.mixed import CellIntegrals, LevelBeliefs, MixedLeaveOneOut, cell_beliefs, level_alone
 from allbutone.adversary.one_value import value_beliefs
 from allbutone.adversary.plug_in import PlugInTable
 from allbutone.adversary.proposal import Points

@@ -7,18 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from allbutone.adversary.gaps import (
-    before_limits,
-)
+from allbutone.adversary.gaps import before_limits
 from allbutone.adversary.who import USUAL, Adversary
 from allbutone.disclosure.risk import records_of_release, require_same_table, risk_columns
-from allbutone.disclosure.rule import (
-    MEMBERSHIP,
-    JudgedPeople,
-    Rule,
-    ToldValues,
-    by_membership,
-)
+from allbutone.disclosure.rule import MEMBERSHIP, JudgedPeople, Rule, ToldValues, by_membership
 from allbutone.disclosure.standing import far_out
 from allbutone.model.location import MixedRecords
 from allbutone.model.moments import Moments

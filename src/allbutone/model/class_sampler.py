@@ -347,7 +347,6 @@ def draw_classes(
     for _ in range(draws - 1):
         for _ in range(apart):
             chains.sweep()
-        watch(len(chains.history))
         kept.append(chains.state())
     classes, values, centre, scale = (np.concatenate(each) for each in zip(*kept, strict=True))
     values = values if len(chains.values) > 1 else to_numpy(chains.values)

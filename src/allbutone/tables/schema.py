@@ -19,15 +19,7 @@ from jaxtyping import Float
 
 from allbutone.support.errors import Cure, InputError
 from allbutone.support.text import counted, listed, people, percent
-from allbutone.tables.column import (
-    CATEGORY,
-    DERIVED,
-    LEFT_OUT,
-    MEASUREMENT,
-    Column,
-    Scale,
-    column_from,
-)
+from allbutone.tables.column import CATEGORY, DERIVED, LEFT_OUT, MEASUREMENT, Column, Scale, column_from
 from allbutone.tables.dates import Calendar
 from allbutone.tables.formula import in_order
 from allbutone.tables.heaps import decimals_from
