@@ -153,9 +153,9 @@ def test_the_verdict_is_a_sentence_whatever_the_count(rng, count, words):
     vars(case)["by_categories"] = 12
     assert "the categories alone 12" in plan.parts
     if count < 9:
-        assert "with small chances of 1 other that add up" in plan.sentence
+        assert "with chances of 1 other that add up" in plan.sentence
         assert f"What lowers it to {count}: of 80 simulated releases of {count + 1} dataset" in plan.parts
-        assert "2 different people, each with a small chance, make a large one together" in plan.parts
+        assert "the chances of 2 different people add up" in plan.parts
 
 
 @pytest.mark.parametrize(

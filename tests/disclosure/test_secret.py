@@ -9,7 +9,16 @@ import pytest
 import allbutone as abo
 from allbutone.disclosure.budget_case import Case
 from allbutone.disclosure.risk import risk_columns
-from allbutone.disclosure.rule import BASELINE, PROBABILITY, REST_KNOWN, Rule, judged_columns
+from allbutone.disclosure.rule import (
+    BASELINE,
+    BEYOND,
+    OTHERS,
+    PROBABILITY,
+    REST_KNOWN,
+    TOLERANCE,
+    Rule,
+    judged_columns,
+)
 from allbutone.support.errors import InputError
 from allbutone.tables.schema import Schema
 
@@ -72,6 +81,8 @@ def test_what_is_declared_known_is_what_a_narrower_adversary_knows():
     for name in judged_columns(alone):
         np.testing.assert_allclose(both[REST_KNOWN + PROBABILITY + name], alone[PROBABILITY + name], atol=1e-9)
     assert judged_columns(both, REST_KNOWN) == judged_columns(alone) == ["bmi", "stage"]
+    for kind in (TOLERANCE, BEYOND, OTHERS):  # and how near a guess must come is told
+        np.testing.assert_array_equal(both[REST_KNOWN + kind + "bmi"], alone[kind + "bmi"])
 
 
 @pytest.mark.parametrize("gaps", [False, True])

@@ -193,7 +193,7 @@ def test_the_verdict_names_the_adversary_and_counts_people_against_both():
     assert "of 2 to somebody who knows the age and sex of them" in declared.headline
     assert "somebody who knows everybody else and the age and sex of row 11 can say it" in declared.how_sure
     figure = disclosure_figure(found, Rule())
-    assert "of 1 to who knows nothing of them, of 2 to who knows them" in figure.layout.meta["message"]
+    assert "1 to somebody who knows nothing of them, 2 to somebody who knows them" in figure.layout.meta["message"]
     symbols = {trace.marker.symbol: len(trace.x) for trace in figure.data if trace.mode == "markers"}
     assert symbols == {"circle": 1, "diamond": 2}
 
@@ -273,10 +273,7 @@ def test_the_picture_of_membership_counts_everybody_beside_what_chance_alone_wou
 def test_the_figure_names_who_is_disclosed():
     found = risk_table(bmi=([0.9, 0.2], [0.05, 0.2], [4.0, 1.0]))
     figure = disclosure_figure(found, Rule())
-    assert (
-        figure.layout.meta["message"]
-        == "Of 2 people 1 person is in the shaded area: a value of theirs is disclosed."
-    )
+    assert figure.layout.meta["message"] == "1 of 2 people is in the shaded area, with a value disclosed."
     assert [note.text for note in figure.layout.annotations][-1] == "row 11"
     found = risk_table(bmi=([0.2, 0.2], [0.05, 0.2], [4.0, 1.0]))
     assert disclosure_figure(found, Rule()).layout.meta["message"].startswith("Nobody’s value is disclosed")
@@ -320,7 +317,7 @@ def test_of_people_far_out_it_is_said_that_they_are(beyond, others, words, short
     assert [line["within"] for line in value_lines(values_of(found, Rule(), 2))] == [short, "±3.1"]
     assert "what the table file declares; without that a quarter" in Rule().in_full()
     assert "know nothing of the person or all but this value, can" in Rule().in_words
-    assert "know nothing of the person or age, sex, can" in Rule().in_full(("age", "sex"))
+    assert "know nothing of the person or the person’s age and sex, can" in Rule().in_full(("age", "sex"))
 
 
 def test_a_question_that_is_not_the_decision_s_gets_no_yes():
@@ -339,6 +336,6 @@ def test_a_question_that_is_not_the_decision_s_gets_no_yes():
         assert replace(verdict, attempts=1).mark == "!"
         assert replace(fails, only=only, left_open=left).mark == "✘"
     assert ", to somebody who knows everybody’s age and sex; the verdict is against" in verdict.headline
-    assert "all that was released, and knows age, sex of the person, can say" in verdict.rule_words
+    assert "all that was released, and knows age and sex of the person, can say" in verdict.rule_words
     assert "and knows nothing of the person, can say" in replace(passes, only=()).rule_words
     assert replace(fails, only=()).headline.endswith("people, to somebody who knows nothing of the person")

@@ -21,7 +21,7 @@ from allbutone.releases.gaussian_account import DELTA
 from allbutone.releases.ledger import Ledger
 from allbutone.releases.mechanism import CLASSES
 from allbutone.support.errors import count_of
-from allbutone.support.text import counted
+from allbutone.support.text import counted, joined
 from allbutone.tables.safe_io import fresh_file, require_distinct
 from allbutone.tables.schema import Schema
 
@@ -95,7 +95,7 @@ def budget(
         terminal.say(checked)
     terminal.show_files(out)
     terminal.say(f"{plan.assumptions} In use: {describe_prior(model.prior, plan.case.mechanism.normal)}.")
-    _show_next(context, source, plan, out, table.keeps, model.like)
+    _show_next(context, source, plan, out, table.keeps, model)
     terminal.show_notes([*table.records.notes, note])
 
 
@@ -161,13 +161,15 @@ def _show_plan(plan: Budget) -> None:
 
 
 def _show_next(
-    context: typer.Context, source: ask.TableOptions, plan: Budget, out: Path, keeps: bool, like: Path | None
+    context: typer.Context,
+    source: ask.TableOptions,
+    plan: Budget,
+    out: Path,
+    keeps: bool,
+    model: ask.ModelOptions,
 ) -> None:
-    """Propose to release what the budget has left, the report of what it allowed, or a budget that may have more.
-
-    like: the release that was asked to be repeated.
-    """
-    table, left, size = source.table, plan.confident_count, plan.rows_of_each
+    """Propose to release what is left, the report of what was allowed, or a budget that may have more."""
+    table, left, size, like = source.table, plan.confident_count, plan.rows_of_each, model.like
     options: dict[str, Any] = {"out": "release", "datasets": left}
     if source.stays_in_engine:
         if left:
@@ -190,9 +192,28 @@ def _show_next(
         options |= {"rows": most.rows, "datasets": most.datasets}
         words = f"smaller datasets may be released: {most.datasets} of {most.rows} rows"
         terminal.propose(context, f"{words}:", "synthesize", table, **options)
+    elif any(each.rows for each in plan.alternatives):  # smaller ones were tried, and none may be released
+        _show_other_ways(context, source, plan, out, model)
     else:
         fewer = {"rows": max(1, size // 10), "out": out}
         terminal.propose(context, "see what smaller datasets would allow:", "budget", table, **fewer)
+
+
+def _show_other_ways(
+    context: typer.Context, source: ask.TableOptions, plan: Budget, out: Path, model: ask.ModelOptions
+) -> None:
+    """Propose to leave out the columns without which something may be released, or classes in place of cells."""
+    mechanism, less = plan.case.mechanism, [each for each in plan.alternatives if each.drop and each.datasets]
+    if less and not source.chosen and model.like is None:
+        most = max(less, key=lambda each: each.datasets)
+        words = f"without {joined(most.drop)} {counted(most.datasets, plan.noun)} may be released; plan that:"
+        drop = [*(source.dropped or ()), *most.drop]
+        terminal.propose(context, words, "budget", source.table, drop=drop, out=out)
+    elif mechanism.categories and not mechanism.has_classes and model.prior is None and model.like is None:
+        words = "nothing else that was tried may be released; see what a model of classes would allow:"
+        terminal.propose(context, words, "budget", source.table, model=CLASSES, out=out)
+    else:
+        terminal.show_next("see what leaving columns out would allow:", ["budget", "--help"])
 
 
 @ask.command

@@ -67,13 +67,14 @@ def describe(
         words = "draft a table file with these proposals, to confirm and fill in:"
         terminal.propose(context, words, "describe", source.table, out="table.toml")
     else:
-        words = "make a release with it" + gaps * " (or with --missing impute, to use the rows with gaps, too)"
-        options: dict[str, Any] = {"table_file": out, "complete_cases": gaps, "out": "release"}
+        words = "see how much may be released with it, before anything is drawn"
+        more = " (or with --missing impute, to use the rows with gaps, too)"
+        options: dict[str, Any] = {"table_file": out, "complete_cases": gaps, "out": "budget.csv"}
         if found.seen is not None:  # who missed a visit would be left out
-            words = "make a release with it" + gaps * ", in which nobody misses a visit (keep: as many do as here)"
+            more = ", in which nobody misses a visit (keep: as many do as here)"
             missing = "impute" if gaps else None
             options |= {"complete_cases": False, "missing": missing, "person": None, "visit": None}
-        terminal.propose(context, f"{words}:", "synthesize", source.table, **options)
+        terminal.propose(context, f"{words}{more * gaps}:", "budget", source.table, **options)
     terminal.show_notes(found.notes)
 
 

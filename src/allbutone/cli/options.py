@@ -2,7 +2,7 @@
 
 import inspect
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import MISSING, Field, dataclass, field, fields
 from enum import StrEnum
@@ -26,6 +26,7 @@ from allbutone.tables.engines.lazy_records import LazyRecords
 from allbutone.tables.engines.sources import Source, is_source, require_no_password
 from allbutone.tables.files import LIMITS, READABLE
 from allbutone.tables.records import Records
+from allbutone.tables.schema import Schema
 
 Number = TypeVar("Number", int, float)
 AnyRecords = TypeVar("AnyRecords", bound=Records | LazyRecords)
@@ -335,8 +336,14 @@ class AttackOptions:
         """Return the records with what is secret of them, where that was said here and not in a table file."""
         if self.secret is None:
             return records
-        names = Adversary(secret=self.secret).of(records.order, records.schema.derived_names).secret
-        return records.with_schema(records.schema.with_secret(names))  # type: ignore[return-value]  # of its kind
+        schema = self.declared(records.schema, records.order)
+        return records.with_schema(schema)  # type: ignore[return-value]  # of its kind
+
+    def declared(self, schema: Schema, order: Sequence[str]) -> Schema:
+        """Return what is declared of the columns in this order, with what is secret, where that was said here."""
+        if self.secret is None:
+            return schema
+        return schema.with_secret(Adversary(secret=self.secret).of(order, schema.derived_names).secret)
 
     @property
     def adversary(self) -> Adversary:

@@ -68,7 +68,7 @@ def report(
             of_measurements(release)
         if public:
             require_columns(source, release)
-            _write(path, out, public_report(release, note))
+            _write(path, out, public_report(release, note, attack.declared(release.schema, release.order)))
         elif release.noisy is not None:
             require_declared_prior(model.prior)
             wide = attack.judging(records_like(source, release))

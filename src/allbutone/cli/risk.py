@@ -41,7 +41,7 @@ from allbutone.reports.verdict import NOT_COMPARED, ONE_ALONE, POOLED, verdict_o
 from allbutone.support.devices import HERE, device_of
 from allbutone.support.errors import InputError, count_of
 from allbutone.support.parallel import on_cluster
-from allbutone.support.text import bell_curves, counted, listed, number
+from allbutone.support.text import bell_curves, counted, joined, number
 from allbutone.tables.engines.lazy_records import BLOCK_ROWS, LazyRecords
 from allbutone.tables.records import Records
 from allbutone.tables.safe_io import require_outside
@@ -346,7 +346,7 @@ def _assumed(asked: Attack, judged: Judged, releases: Sequence[object]) -> str:
         more = "what was released of this table apart from them"
     knows = f" and knows everyone's {', '.join(known)}" if known else ""
     if options.adversary.all_but_one_value:
-        second = f"{listed(outside)} of them" if (outside := records.schema.known) else "all values but one"
+        second = f"their {joined(outside)}" if (outside := records.schema.known) else "all values but one"
         knows += f"; of the person they know nothing more, or {second}"
         more = f"and {more}"
     else:

@@ -49,14 +49,14 @@ HALFWAY = 0.5  # the expected exposure at which a record that stands out is abou
 class Alternative:
     """A change, and how many datasets (or draws) it would allow in all, by the closed form until it is `tried`.
 
-    rows: of each dataset, where that is the change; drop: the column that is left out, where that is.
+    rows: of each dataset, where that is the change; drop: the columns that are left out, where that is.
     """
 
     change: str
     datasets: int
     why: str = ""
     rows: int | None = None
-    drop: str | None = None
+    drop: tuple[str, ...] = ()
     case: Case | None = field(default=None, repr=False, compare=False)
 
     def tried(self, watch: Watch) -> "Alternative":
@@ -196,14 +196,14 @@ class Budget(ShowsItself):
 
     @property
     def _though_alone(self) -> str:
-        """Say that small chances of several people add up, where they do."""
+        """Say that chances of several people add up, where they do."""
         tried = self.beyond
         if tried is None or self.in_all >= self.case.guess:
             return ""
         people = int(np.sum(tried.each > 0))
         if people < 2 or np.max(tried.each) == tried.disclosing:
             return ""
-        return f", with small chances of {people - 1:,} other{'s' * (people > 2)} that add up"
+        return f", with chances of {people - 1:,} other{'s' * (people > 2)} that add up"
 
     @property
     def _of_all(self) -> str:
@@ -231,11 +231,11 @@ class Budget(ShowsItself):
             normal = "within each cell of the categories the measurements are jointly normal"
         has = "every other record, the release and the mechanism"
         if self.case.declared_known:
-            has += f", and either nothing of the person or {', '.join(self.case.declared_known)}"
+            has += f", and either nothing of the person or the person’s {joined(self.case.declared_known)}"
         elif who.all_but_one_value:
             has += ", and either nothing of the person or all values of the person but one"
         if who.known_columns:
-            has += f", and knows {', '.join(who.known_columns)} of everybody"
+            has += f", and knows {joined(who.known_columns)} of everybody"
         if who.prior is not None:
             has += ", and has a prior of their own"
         categories = ", and takes the categories as known where it guesses measurements" * bool(
@@ -288,7 +288,7 @@ class Budget(ShowsItself):
             f"{tried.disclosing:,} disclosed somebody, {self.limiting_record} most often (in {most:,})"
         )
         if people > 1 and most < tried.disclosing:
-            words += f"; {people:,} different people, each with a small chance, make a large one together"
+            words += f"; the chances of {people:,} different people add up"
         return words
 
     def chances(self, count: int, too_many: float = np.inf) -> Float[np.ndarray, " n"]:
@@ -641,7 +641,7 @@ def changes_of(case: Case, place: int, column: str, others: Sequence[int]) -> It
             words = f"leave the column{'s' * (len(names) > 1)} {told} out"
             fewer, mechanism = _without(names, records, case.mechanism)
             less = replace(case, records=fewer, mechanism=mechanism)
-            yield Alternative(words, 0, drop=names[0] if len(names) == 1 else None, case=less)
+            yield Alternative(words, 0, drop=tuple(names), case=less)
 
 
 def _without(names: Sequence[str], records: Records, mechanism: Mechanism) -> tuple[Records, Mechanism]:

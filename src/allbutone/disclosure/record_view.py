@@ -310,7 +310,7 @@ class RecordAttack:
             ahead = None if before is None else before.given(given, target[:, given])
             near = self.near.take(np.array([0]), left)
             second = measure(narrow, target[:, left], effort, near=near, before=ahead)
-            rest_known = Beliefs.nothing(target.shape)
+            rest_known = Beliefs.nothing(target.shape).near_others
             learned = (second.probability, second.probability_error, second.baseline)
             rest_known.put(np.array([0]), left, Beliefs(*learned, {}))
         else:

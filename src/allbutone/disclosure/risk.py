@@ -109,7 +109,7 @@ def risk_columns(
         learned = _attacked(question)
         if informed is not None:
             second = _attacked(informed)
-            rest_known = second.beliefs.without_level(GAPS)
+            rest_known = second.beliefs.without_level(GAPS).near_others
             learned = replace(learned, rest_known=rest_known, derived_rest_known=second.derived)
     near, table = question.near, question.records
     if rows is not None:

@@ -12,7 +12,7 @@ from allbutone.adversary.integrate import Intervals
 from allbutone.adversary.one_value import Nearness, ValueBeliefs
 from allbutone.model.moments import Moments
 from allbutone.support.errors import Cure, InputError, describe_value
-from allbutone.support.text import listed
+from allbutone.support.text import joined
 from allbutone.tables.records import Records
 from allbutone.tables.schema import Schema
 
@@ -103,10 +103,10 @@ class Rule:
         outside: what people outside can know of a person, where that is declared. only: what the one adversary
         knows, where there are not two.
         """
-        all_else = listed(outside) if outside else "all but this value"
+        all_else = f"the person’s {joined(outside)}" if outside else "all but this value"
         known = f"whether they know nothing of the person or {all_else}"
         if only is not None:
-            known = f"and knows {listed(only) if only else 'nothing'} of the person"
+            known = f"and knows {joined(only) if only else 'nothing'} of the person"
         return (
             "A value is disclosed if somebody who has everybody else’s records and all that was released, "
             f"{known}, can say what it is, a measurement within its "
@@ -308,6 +308,11 @@ class Beliefs:
         numbers: dict[str, Any] = {name: getattr(self, name) for name in MEASURED}
         some: dict[str, Any] = {name: None if each is None else each[rows] for name, each in numbers.items()}
         return replace(self, levels=levels, **some)
+
+    @property
+    def near_others(self) -> "Beliefs":
+        """Return them as of who knows some columns: near is near by the others' mean, as of who knows none."""
+        return replace(self, low=None, high=None, expected=None)
 
     def without_level(self, name: str) -> "Beliefs":
         """Return them without what is judged under this name."""

@@ -53,7 +53,9 @@ def risk_of_table(
         read = records_of_release(table, released, **how_to_read)
         columns = risk_columns(read, released, adversary, **asked)
     library = read.library if isinstance(read, LazyRecords) else read.backend
-    outside = read.schema.known if adversary.all_but_one_value else ()
+    # with a guarantee it is judged against who knows all the rest, whatever is declared
+    guaranteed = isinstance(released, Release) and released.noisy is not None
+    outside = read.schema.known if adversary.all_but_one_value and not guaranteed else ()
     return TableRisk(columns, library, outside, read.schema)
 
 

@@ -99,12 +99,12 @@ def _disclosure_message(judged: JudgedPeople) -> str:
     people, count = judged.people, judged.disclosed
     if not count:
         return f"Nobody’s value is disclosed: for none of {people:,} people does a dot reach the shaded area."
-    named = "1 person is" if count == 1 else f"{count:,} people are"
-    words = f"Of {people:,} people {named} in the shaded area: a value of theirs is disclosed"
+    are = "is" if count == 1 else "are"
+    words = f"{count:,} of {people:,} people {are} in the shaded area, with a value disclosed"
     if judged.knowing_rest is None:
         return f"{words}."
     alone, rest = (f"{each:,}" if each else "none" for each in (judged.lacking_record, judged.knowing_rest))
-    return f"{words}, of {alone} to who knows nothing of them, of {rest} to who knows them."
+    return f"{words}: {alone} to somebody who knows nothing of them, {rest} to somebody who knows them."
 
 
 def membership_figure(risk: Mapping[str, np.ndarray], rule: Rule) -> go.Figure:

@@ -56,8 +56,8 @@ class GuaranteedCase:
 
     @cached_property
     def verdict(self) -> Verdict:
-        """What the rule says of this very release, whatever is guaranteed."""
-        return verdict_of(self.risk, self.rule, outside=self.records.schema.known, schema=self.records.schema)
+        """What the rule says of this very release, whatever is guaranteed, against who knows all the rest too."""
+        return verdict_of(self.risk, self.rule, schema=self.records.schema)
 
     @cached_property
     def findings(self) -> list[Finding]:

@@ -45,6 +45,7 @@ from allbutone.support.errors import Cure, InputError
 from allbutone.support.text import ShowsItself, joined, listed, number, percent
 from allbutone.tables.column import CATEGORY, Column
 from allbutone.tables.safe_io import fresh_file, require_distinct, require_outside
+from allbutone.tables.schema import Schema
 from allbutone.utility.fidelity import Fidelity
 from allbutone.utility.shapes import Densities
 
@@ -129,9 +130,13 @@ def full_report(
     return str(made(case, commands, note, origin))
 
 
-def public_report(release: Release, note: str = "") -> str:
-    """Return the page to go with a release: made from the release and the note alone."""
-    outside, schema = release.schema.known, release.schema
+def public_report(release: Release, note: str = "", declared: Schema | None = None) -> str:
+    """Return the page to go with a release: made from the release and the note alone.
+
+    declared: what the data holder declares besides of what is secret; by default what the release says.
+    """
+    schema = declared or release.schema
+    outside = () if release.noisy else schema.known  # a guarantee is judged against who knows all the rest
     return _page(
         "public.html",
         release=release,
@@ -140,6 +145,7 @@ def public_report(release: Release, note: str = "") -> str:
         note=note,
         outside=f"the {joined(outside)} of that person" if outside else "all values of that person but one",
         not_judged=joined([column.name for column in schema.columns if not column.secret]),
+        declared_here=schema != release.schema,
     )
 
 
