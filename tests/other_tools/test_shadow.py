@@ -2,14 +2,16 @@
 
 import json
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import allbutone as abo
 from allbutone.model.moments import Moments
-from allbutone.other_tools.shadow import ENOUGH, Command, membership_hits, shadow
+from allbutone.other_tools.shadow import ENOUGH, FEWEST, Command, Shadow, Shadowed, membership_hits, shadow
 from allbutone.releases.release import Release
+from allbutone.reports.audit import shadow_words
 from cases import LONG
 
 
@@ -58,6 +60,19 @@ def test_hits_of_statistics_whose_law_is_known(rng):
     assert inside >= 90
     pooled = membership_hits(rng.normal(3, 1, (20, 40)) * 7, rng.normal(0, 1, (20, 40)) * 7)
     assert np.mean([each.value for each in pooled]) == pytest.approx(truth, abs=0.1)
+
+
+def test_with_too_few_runs_nobody_counts_as_found():
+    """Of 367 runs without the person one may well lie below the true threshold in all (0.99^367 > 2.5 %)."""
+    for runs, is_found in ((FEWEST - 1, False), (FEWEST, True)):
+        [found] = membership_hits(np.full((1, runs), 1e3), np.arange(runs, dtype=float)[None])
+        assert found.value == 1
+        assert (found.low > 0.9) == is_found
+        assert 0.99**runs < 0.025 or not is_found
+    three = Shadow(tuple(Shadowed(place, {}) for place in range(3)), 100)
+    assert three.rounds_needed == 123
+    assert "it takes 123 rounds" in " ".join(shadow_words(three))
+    assert "it takes" not in " ".join(shadow_words(replace(three, rounds=123)))
 
 
 def test_a_tool_that_fits_once_gives_values_away(rng):

@@ -14,7 +14,7 @@ from allbutone.disclosure.rule import USUAL_TOLERANCE
 from allbutone.other_tools import shadow as shadows
 from allbutone.other_tools.fitted_normal import error_of_differencing, law_of_means
 from allbutone.releases.mechanism import CLASSES
-from allbutone.reports.audit import Audit, assumptions, audit_page, examine, shadow_lines, steps_of
+from allbutone.reports.audit import Audit, assumptions, audit_page, examine, shadow_lines, shadow_words, steps_of
 from allbutone.support.text import number
 
 # limits and decimals change what goes out, not what was fitted
@@ -142,12 +142,7 @@ def _show(found: Audit) -> None:
         terminal.say(_law_in_words(found))
     if found.shadow is not None:
         told = shadow_lines(found)
-        terminal.say(
-            f"\nThe command was run in {found.shadow.rounds:,} whole rounds"
-            f"{f'; {found.shadow.ended}' if found.shadow.ended else ''}."
-        )
-        if found.shadow.repeats:
-            terminal.say("It gave the same rows twice: it draws with a fixed seed, and its noise hides nothing.")
+        terminal.say("\n" + " ".join(shadow_words(found.shadow)))
         if told:
             terminal.show("What it tells of people", list(told[0]), [list(line.values()) for line in told])
 

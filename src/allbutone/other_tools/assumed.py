@@ -112,6 +112,9 @@ def assume(
     tables = tuple(Records.of_synthetic(each, made_by.schema, gaps=with_gaps) for each in frames)
     release = Release(made_by, tables)
     columns = risk_columns(records, release, Adversary(known=known), **how)
+    if made_by.categories and not has_classes:
+        normal = bell_curves(len(records.columns), "measurement") + records.schema.scales_in_words
+        normal = f"in each of {counted(made_by.prior.cells.count, 'cell')} {normal}"
     model = "each person is of one of at most ten classes" if has_classes else normal
     words = f"{model}; {MADE[mechanism]}, with allbutone's usual prior, from these {people}"
     doubt = ""

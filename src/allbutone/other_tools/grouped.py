@@ -58,6 +58,11 @@ class Grouping:
         """How the measurements are grouped, in words."""
         return "as they are" if self.groups is None else f"{self.groups} groups"
 
+    @property
+    def in_words(self) -> str:
+        """The grouping, as it follows a verb."""
+        return "with values as they are" if self.groups is None else f"in {self.groups} groups"
+
 
 def grouped(
     tables: SideBySide, known: Sequence[str] = (), groupings: Sequence[int | None] = GROUPINGS

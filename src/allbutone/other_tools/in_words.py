@@ -12,8 +12,8 @@ from allbutone.other_tools.grouped import Grouping
 from allbutone.support.text import chance, listed, number
 
 NO_EVIDENCE = (
-    "Distances are no evidence of safety: rows can be far from everybody and give everybody away all together, "
-    "and near to many only because people are alike."
+    "distances are no evidence of safety: rows can be far from everybody and give everybody away all together, "
+    "and near to many only because people are alike"
 )
 
 
@@ -119,7 +119,7 @@ def _ends_line(copies: Copies) -> Line:
 def _near_line(copies: Copies) -> Line:
     near = copies.near
     there, named, of = int(near.there.sum()), int(near.named.sum()), int(np.isfinite(near.to_rows).sum())
-    says = f"nearly copied, of {how_many(named)}" if named else "chance may give as many"
+    says = f"nearly copied, of {how_many(named)}" if named else "chance may give as many" if there else "none"
     return Line(
         "A row within a tenth of the way to the nearest other person",
         f"{there:,} of {of:,}",
@@ -163,7 +163,7 @@ def _grouping_lines(groupings: Sequence[Grouping]) -> list[Line]:
                 _range(shares),
                 f"the others’ records: {_range(others)}",
                 _range(outside) if has_control else "",
-                f"most beyond the others’ records in {groupings[most].name} ({worst[most].target})",
+                f"most beyond the others’ records {groupings[most].in_words} ({worst[most].target})",
                 shares[most],
                 others[most],
                 outside[most] if has_control else np.nan,
@@ -200,7 +200,7 @@ def _distance_line(copies: Copies) -> Line:
         number(rows),
         f"between people: {number(people)}",
         "",
-        NO_EVIDENCE[0].lower() + NO_EVIDENCE[1:-1],
+        NO_EVIDENCE,
     )
 
 
@@ -216,11 +216,10 @@ def grouping_lines(groupings: Sequence[Grouping]) -> list[dict[str, str]]:
             "each measurement in": each.name,
             "unique people": f"{each.unique:,}",
             "replicated": chance(each.replicated / each.people),
-            "DiSCO": chance(each.worst_disco.disco),
+            "DiSCO": f"{chance(each.worst_disco.disco)} ({each.worst_disco.target})",
             "by the others": chance(each.worst_disco.disco_by_others),
-            "CAP": chance(each.worst_cap.cap),
+            "CAP": f"{chance(each.worst_cap.cap)} ({each.worst_cap.target})",
             "by the others ": chance(each.worst_cap.cap_by_others),
-            "column": each.worst_cap.target,
         }
         for each in groupings
     ]

@@ -7,6 +7,7 @@ is among them, and what the person's values are; how often they are right is cou
 """
 
 import json
+import math
 import os
 import shlex
 import subprocess
@@ -36,6 +37,7 @@ from allbutone.tables.records import Records
 ALARMS = 0.01  # of people who are not in the table: false alarms at which hits are told
 PEOPLE, ROUNDS, MINUTES = 10, 100, 30.0
 ENOUGH = 400  # runs without a person that their own false alarms are told from; else those of all are
+FEWEST = math.ceil(math.log(0.025) / math.log1p(-ALARMS))  # 97.5 % of so many have one beyond the true threshold
 RIDGE = 1e-3  # standard deviations: levels that nobody else has leave no spread
 TESTS = ("all rows together", "the nearest row")
 GUESSES = ("differencing the means", "the nearest row", "regression on the rest")
@@ -97,6 +99,11 @@ class Shadow:
     rounds: int
     ended: str = ""
     repeats: bool = False
+
+    @property
+    def rounds_needed(self) -> int:
+        """How many rounds it takes until anybody can be found at 1 % false alarms."""
+        return max(2, -(-FEWEST // max(1, len(self.people))))
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ from allbutone.other_tools.copies import UNLIKELY, Copies, find_copies
 from allbutone.other_tools.fitted_normal import departure, fitted_table
 from allbutone.other_tools.games import Game, play
 from allbutone.other_tools.grouped import Grouping, grouped
-from allbutone.other_tools.in_words import NO_EVIDENCE, Line, grouping_lines, how_many, lines_of
+from allbutone.other_tools.in_words import Line, grouping_lines, how_many, lines_of
 from allbutone.other_tools.shadow import ALARMS, Make, Shadow, shadow
 from allbutone.other_tools.side_by_side import SideBySide
 from allbutone.reports.risk import PeopleTable
@@ -177,8 +177,8 @@ class AuditVerdict:
             return f"Not known: nothing that was looked for was found of any {everybody}, but {why}"
         what = []
         if self.disclosed:
-            count = len(self.disclosed)
-            what.append(f"{'a value' if count == 1 else 'values'} of {count:,} {everybody}")
+            values = sum(map(len, self.disclosed.values()))
+            what.append(f"{'a value' if values == 1 else 'values'} of {len(self.disclosed):,} {everybody}")
         if self.members:
             what.append(f"the membership of {len(self.members):,}{'' if self.disclosed else f' {everybody}'}")
         if not what:
@@ -398,6 +398,30 @@ def _columns(
     return found
 
 
+def shadow_words(shadow: Shadow | None) -> list[str]:
+    """Say how often the tool was run again, and what that can tell."""
+    if shadow is None:
+        return []
+    ended = f"; {shadow.ended}" if shadow.ended else ""
+    count = len(shadow.people)
+    whom = "the person who stands out most" if count == 1 else f"each of {count:,} people who stand out most"
+    whom = f", with and without {whom}" if count else ""
+    words = [f"The command was run in {counted(shadow.rounds, 'whole round')}{whom}{ended}."]
+    if shadow.repeats:
+        words.append(
+            "It gave the same rows twice: it draws with a fixed seed. Whoever knows the seed, or tries many, can "
+            "take the noise away."
+        )
+    if not count:
+        words.append("That is too little to tell anything.")
+    elif shadow.rounds < shadow.rounds_needed:
+        words.append(
+            f"So few rounds cannot tell what {chance(ALARMS)} of false alarms is, and nobody counts as found in "
+            f"the table: it takes {shadow.rounds_needed:,} rounds."
+        )
+    return words
+
+
 def shadow_lines(audit: Audit) -> list[dict[str, str]]:
     """Return what the shadow attack found of each person, as lines of a table."""
     lines = []
@@ -463,9 +487,9 @@ def audit_page(audit: Audit, commands: Sequence[str] = ()) -> str:
         has_control=audit.tables.control is not None,
         groupings=grouping_lines(audit.groupings),
         shadow=shadow_lines(audit),
+        shadow_words=shadow_words(audit.shadow),
         values=values,
         assumptions=assumptions(audit).split("\n"),
-        distances=NO_EVIDENCE,
         commands=commands,
         **software_versions(),
     )
