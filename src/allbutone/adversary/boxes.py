@@ -64,11 +64,11 @@ class Boxes:
     @property
     def lattice(self) -> "list[tuple[Float[np.ndarray, '#d n p'], Float[np.ndarray, '#d n']]]":
         """What was drawn, and the further points of its lattice; each with log h."""
-        found = [self.drawn]
+        nodes = [self.drawn]
         if self.open_columns.size:
             shares, steps = self._shares(self.drawn), (2 * np.arange(len(self.open_columns)) + 1) / POINTS
-            found += [self._at((shares + turn * steps) % 1.0) for turn in range(1, POINTS)]
-        return [(points, self._log_h(points)) for points in found]
+            nodes += [self._at((shares + turn * steps) % 1.0) for turn in range(1, POINTS)]
+        return [(points, self._log_h(points)) for points in nodes]
 
     def _ends(self, column: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return whether both bounds of a column's boxes are finite, where h begins, and how wide it is.
@@ -83,21 +83,21 @@ class Boxes:
 
     def _shares(self, points: Float[np.ndarray, "d n p"]) -> Float[np.ndarray, "d n o"]:
         """Return what share of h lies between its beginning and points, by open column."""
-        found = []
+        shares = []
         for column in self.open_columns.tolist():
             two, start, width = self._ends(column)
             away = (points[..., column] - start) / width
-            found.append(np.where(two, away, 2 * ndtr(away) - 1))
-        return np.clip(np.stack(found, axis=-1), 0.0, 1.0)
+            shares.append(np.where(two, away, 2 * ndtr(away) - 1))
+        return np.clip(np.stack(shares, axis=-1), 0.0, 1.0)
 
     def _at(self, shares: Float[np.ndarray, "d n o"]) -> Float[np.ndarray, "d n p"]:
         """Return the points of which these are the shares."""
-        found = np.repeat(self.values[None], len(shares), axis=0)
+        points = np.repeat(self.values[None], len(shares), axis=0)
         for column, share in zip(self.open_columns.tolist(), np.moveaxis(shares, -1, 0), strict=True):
             two, start, width = self._ends(column)
             there = start + width * np.where(two, share, ndtri(0.5 + 0.5 * np.minimum(share, 1 - 1e-12)))
-            found[..., column] = np.where(self.are_open[:, column], there, found[..., column])
-        return found
+            points[..., column] = np.where(self.are_open[:, column], there, points[..., column])
+        return points
 
     def _log_h(self, points: Float[np.ndarray, "#d n p"]) -> Float[np.ndarray, "#d n"]:
         """Return log h of points in the boxes."""

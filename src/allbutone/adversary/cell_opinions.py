@@ -108,7 +108,7 @@ class CellOpinion(OutsideOpinion):
         white = (each.halves @ (values[0][:, None] - each.means)[..., None])[..., 0]
         cells = np.arange(each.model.classes)[:, None]
         levels = each.log_levels[np.arange(len(people))[:, None, None], cells, places[:, None]]
-        found = (
+        parts = (
             each.log_shares,
             levels,
             each.heights,
@@ -118,7 +118,7 @@ class CellOpinion(OutsideOpinion):
             np.einsum("bki,bkij->bkj", white, each.halves),
             np.sum(each.halves**2, axis=-2),
         )
-        return OwnParts(*(np.repeat(np.swapaxes(one, 0, 1)[None], self.groups, axis=0) for one in found))
+        return OwnParts(*(np.repeat(np.swapaxes(one, 0, 1)[None], self.groups, axis=0) for one in parts))
 
     def log_groups(
         self,

@@ -99,11 +99,11 @@ class LineParts:
         level += (self.heights - top[self.person])[:, None]
         np.exp(level, out=level)
         b, g = self.segments.shape
-        found, filled = np.zeros((b * g, steps.shape[1])), np.flatnonzero(self.segments.ravel())
+        sums, filled = np.zeros((b * g, steps.shape[1])), np.flatnonzero(self.segments.ravel())
         starts = np.cumsum(self.segments.ravel()) - self.segments.ravel()
-        found[filled] = np.add.reduceat(level, starts[filled], axis=0)
+        sums[filled] = np.add.reduceat(level, starts[filled], axis=0)
         with np.errstate(divide="ignore"):
-            return np.swapaxes(np.log(found).reshape(b, g, -1), 0, 1) + top[:, None]
+            return np.swapaxes(np.log(sums).reshape(b, g, -1), 0, 1) + top[:, None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,13 +129,13 @@ class RestKnown:
         lines = [self.lines(column) for column in range(truth.shape[1])]
         expected = truth + np.stack([each[0].expected for each in lines], axis=1) if lines else truth
         near = nearness.around(truth, expected)
-        found = np.empty((3, *truth.shape))
+        probabilities = np.empty((3, *truth.shape))
         for column, opinions in enumerate(lines):
             ends = near.low[:, column] - truth[:, column], near.high[:, column] - truth[:, column]
             inside = self._within(opinions, *ends)
             count = len(inside) // 2
-            found[:, :, column] = inside[count - 1], jackknife_error(inside[:count]), inside[-1]
-        return ValueBeliefs(found[0], found[1], found[2], expected, near)
+            probabilities[:, :, column] = inside[count - 1], jackknife_error(inside[:count]), inside[-1]
+        return ValueBeliefs(probabilities[0], probabilities[1], probabilities[2], expected, near)
 
     def lines(self, column: int) -> list[LineParts]:
         """Return each opinion on the lines of a column."""
@@ -187,11 +187,11 @@ class RestKnown:
         """Return the log of the sum of each group's draws at each level of a category, all else as it is."""
         rest = parts.log_of_rest + np.sum(np.delete(parts.log_levels, category, axis=-1), axis=-1)
         rest = rest + one.log_weights[:, None, self.people]
-        found = [
+        groups = [
             log_sum_exp(rest + one.log_level(self.people, category, level), axis=1)
             for level in range(one.posteriors.model.sizes[category])
         ]
-        logs = np.stack(found, axis=1)
+        logs = np.stack(groups, axis=1)
         return np.stack([log_sum_exp(logs[at :: one.groups], axis=0) for at in range(one.groups)])
 
 

@@ -93,8 +93,8 @@ class ClassOpinion:
         draws, n = self.classes.shape
         step = max(1, NUMBERS_HELD // max(self.posteriors.means.size, self.posteriors.level_weights.size))
         blocks = [np.arange(at, min(at + step, n)) for at in range(0, n, step)]
-        found = [log_sum_exp(self.parts_at(values[:, people], people).log_at_truth, axis=1) for people in blocks]
-        return np.concatenate(found, axis=1) if found else np.zeros((draws, 0))
+        logs = [log_sum_exp(self.parts_at(values[:, people], people).log_at_truth, axis=1) for people in blocks]
+        return np.concatenate(logs, axis=1) if logs else np.zeros((draws, 0))
 
     @cached_property
     def effective_draws(self) -> Float[np.ndarray, " n"]:
@@ -137,7 +137,7 @@ class ClassOpinion:
         parts = self.posteriors.log_parts(values, places) if parts is None else parts
         parts = parts + self.log_more[:, None, None]
         top = np.max(parts, axis=(0, 1))
-        every, found = np.exp(parts - top), np.zeros((self.groups, len(values), len(people)))
+        every, sums = np.exp(parts - top), np.zeros((self.groups, len(values), len(people)))
         for draw, weights in enumerate(np.exp(self.log_weights[:, people])):
             classes = self.classes[draw, people]
             for place in np.unique(classes):
@@ -145,16 +145,16 @@ class ClassOpinion:
                 others = np.sum(np.delete(every[draw], place, axis=0), axis=0)
                 own = self.without(draw, int(place), people[some])
                 logs = own.log_share + own.log_density(values) + own.log_levels(places) - top[:, None]
-                found[draw % self.groups][:, some] += weights[some] * (others[:, None] + np.exp(logs))
+                sums[draw % self.groups][:, some] += weights[some] * (others[:, None] + np.exp(logs))
         with np.errstate(divide="ignore"):
-            return np.log(found) + top[:, None]
+            return np.log(sums) + top[:, None]
 
     def log_groups_of_own(
         self, values: Float[np.ndarray, "b s p"], places: Int[np.ndarray, "b s q"], people: Int[np.ndarray, " b"]
     ) -> Float[np.ndarray, "g s b"]:
         """Return the same at points of each person's own."""
         posteriors, (b, s, p) = self.posteriors, values.shape
-        found = np.zeros((self.groups, b, s))
+        sums = np.zeros((self.groups, b, s))
         flat, levels = values.reshape(b * s, p), places.reshape(b * s, -1)
         parts = posteriors.log_parts(flat, levels) + self.log_more[:, None, None]
         top = np.max(parts, axis=(0, 1))
@@ -167,20 +167,20 @@ class ClassOpinion:
                 (some,) = np.nonzero(classes == place)
                 own = self.without(draw, int(place), people[some])
                 logs = own.log_share + own.log_density_of_own(values[some]) + own.log_levels_of_own(places[some])
-                found[draw % self.groups, some] += weights[some, None] * (others[some] + np.exp(logs - top[some]))
+                sums[draw % self.groups, some] += weights[some, None] * (others[some] + np.exp(logs - top[some]))
         with np.errstate(divide="ignore"):
-            return np.swapaxes(np.log(found) + top, 1, 2)
+            return np.swapaxes(np.log(sums) + top, 1, 2)
 
     def log_level(self, people: Int[np.ndarray, " b"], category: int, level: int) -> Float[np.ndarray, "d k b"]:
         """Return the log probability of a level of a category in each class, each person taken out of the own."""
         posteriors, start = self.posteriors, self.posteriors.model.starts[category]
-        found = np.repeat(posteriors.log_levels[..., start + level, None], len(people), axis=2)
+        logs = np.repeat(posteriors.log_levels[..., start + level, None], len(people), axis=2)
         draws, persons = np.nonzero(self.classes[:, people] != UNKNOWN)
         own = draws, self.classes[draws, people[persons]]
         same = self.places[people[persons], category] == start + level
         weight = posteriors.level_weights[(*own, start + level)] - same
-        found[(*own, persons)] = np.log(weight / (posteriors.level_totals[(*own, category)] - 1))
-        return found
+        logs[(*own, persons)] = np.log(weight / (posteriors.level_totals[(*own, category)] - 1))
+        return logs
 
     def without(self, draw: int, place: int, people: Int[np.ndarray, " b"]) -> "WithoutOwn":
         """Return a class of a draw without each of some of its people in turn."""
@@ -212,8 +212,8 @@ class OutsideOpinion(ClassOpinion):
         """Return the log of each group's weighted sum of p(x | draw), at the same points for all people."""
         parts = self.posteriors.log_parts(values, places) if parts is None else parts
         logs = log_sum_exp(parts, axis=1) - np.log(len(self))
-        found = np.stack([log_sum_exp(logs[at :: self.groups], axis=0) for at in range(self.groups)])
-        return np.repeat(found[..., None], len(people), axis=2)
+        sums = np.stack([log_sum_exp(logs[at :: self.groups], axis=0) for at in range(self.groups)])
+        return np.repeat(sums[..., None], len(people), axis=2)
 
     def log_groups_of_own(
         self, values: Float[np.ndarray, "b s p"], places: Int[np.ndarray, "b s q"], people: Int[np.ndarray, " b"]
@@ -272,7 +272,7 @@ class OwnParts:
 
         along = posteriors.halves[..., : p if lines else 0]
         bends = np.sum(along**2, axis=-2)[:, :, None]
-        found = cls(
+        parts = cls(
             each(posteriors.log_shares + opinion.log_more[:, None]),
             posteriors.log_levels[..., places],
             each(posteriors.heights),
@@ -286,8 +286,8 @@ class OwnParts:
         own = draws, opinion.classes[draws, people[persons]]
         drawn = opinion.boxes.drawn[draws % len(opinion.boxes.drawn), people[persons]]
         white_drawn = (posteriors.halves[own] @ (drawn - posteriors.means[own])[..., None])[..., 0]
-        found._take_out(posteriors, own, persons, places, white[(*own, persons)], white_drawn)
-        return found
+        parts._take_out(posteriors, own, persons, places, white[(*own, persons)], white_drawn)
+        return parts
 
     def _take_out(
         self,
@@ -400,21 +400,21 @@ class WithoutOwn:
     def log_levels(self, places: Int[np.ndarray, "s q"]) -> Float[np.ndarray, "s b"]:
         """Return the log probability of levels at points."""
         weights, totals = self._levels
-        found = np.zeros((len(places), len(self.white)))
+        logs = np.zeros((len(places), len(self.white)))
         for column, own, total in zip(places.T, self.places.T, totals, strict=True):
             same = column[:, None] == own
-            found += np.where(
+            logs += np.where(
                 same, np.log((weights[own] - 1) / (total - 1)), np.log(weights[column] / (total - 1))[:, None]
             )
-        return found
+        return logs
 
     def log_levels_of_own(self, places: Int[np.ndarray, "b s q"]) -> Float[np.ndarray, "b s"]:
         """Return the same at points of each person's own."""
         weights, totals = self._levels
-        found = np.zeros(places.shape[:2])
+        logs = np.zeros(places.shape[:2])
         for column, own, total in zip(np.moveaxis(places, 2, 0), self.places.T, totals, strict=True):
-            found += np.log((weights[column] - (column == own[:, None])) / (total - 1))
-        return found
+            logs += np.log((weights[column] - (column == own[:, None])) / (total - 1))
+        return logs
 
     @property
     def _levels(self) -> tuple[Float[np.ndarray, " levels"], Float[np.ndarray, " q"]]:

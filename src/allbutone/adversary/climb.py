@@ -56,8 +56,8 @@ class Summit:
     def with_rest(self, kept: Bool[Array, " batch"], rest: "Summit") -> "Summit":
         """Return the same with the summits that are not kept replaced, in order."""
         places = places_of(kept)
-        found = {name: put_rows(places, array, rest._arrays[name]) for name, array in self._arrays.items()}
-        return replace(self, **found, steps=max(self.steps, rest.steps))
+        arrays = {name: put_rows(places, array, rest._arrays[name]) for name, array in self._arrays.items()}
+        return replace(self, **arrays, steps=max(self.steps, rest.steps))
 
     @property
     def _arrays(self) -> dict[str, Any]:

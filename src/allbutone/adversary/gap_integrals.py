@@ -62,7 +62,7 @@ Logs = dict[str, np.ndarray]
 
 
 def measure_gaps(
-    found: GapPosteriors,
+    posteriors: GapPosteriors,
     radius: float,
     points: Points,
     size: int = 128,
@@ -74,13 +74,13 @@ def measure_gaps(
     Of the true combination mass and intervals are wanted, too; of the others only the total, for which half the
     points do. `device`: of PyTorch's, where posteriors are climbed and points weighed, if not here.
     """
-    near = Intervals(found.truth, found.truth) if near is None else near
-    m, a = len(found.truth), len(found.combinations)
+    near = Intervals(posteriors.truth, posteriors.truth) if near is None else near
+    m, a = len(posteriors.truth), len(posteriors.combinations)
     baselines = np.where(
-        found.possible, np.exp(log_sum_exp(found.product.before.log_weights, axis=1)).reshape(m, a), 0
+        posteriors.possible, np.exp(log_sum_exp(posteriors.product.before.log_weights, axis=1)).reshape(m, a), 0
     )
     baselines = baselines / np.sum(baselines, axis=1, keepdims=True)
-    product, proposal = found.product, None
+    product, proposal = posteriors.product, None
     if product.shape is None:
         modes, heights = np.zeros((m, a, 0)), product.values(np.zeros((m * a, 1, 0)))[:, 0]
     else:
@@ -89,19 +89,19 @@ def measure_gaps(
         proposal = Proposal.around(product.shape, peaks)
         places, heights = in_numpy(product.shape.unwhiten(peaks.best)), in_numpy(peaks.value - product.log_volume)
         modes = places.reshape(m, a, -1)
-    best = np.argmax(np.where(found.possible, heights.reshape(m, a), -np.inf), axis=1)
-    sums, truth = _sums(replace(found, product=product), proposal, radius, near, points, size)
-    value, error = _estimates(found, sums, truth)  # of NumPy's again
+    best = np.argmax(np.where(posteriors.possible, heights.reshape(m, a), -np.inf), axis=1)
+    sums, truth = _sums(replace(posteriors, product=product), proposal, radius, near, points, size)
+    value, error = _estimates(posteriors, sums, truth)  # of NumPy's again
     hopeless = np.sum(1 / sums["squares"], axis=0) < (HOPELESS if product.shape is not None else 0)
     return GapMeasures(
-        columns=found.columns,
-        combinations=found.combinations,
+        columns=posteriors.columns,
+        combinations=posteriors.combinations,
         probabilities=value["probability"],
         probability_errors=error["probability"],
         baselines=baselines,
         levels=value["level"],
         level_errors=error["level"],
-        level_baselines=baselines @ _levels(found.combinations),
+        level_baselines=baselines @ _levels(posteriors.combinations),
         modes=modes,
         heights=heights.reshape(m, a),
         guess=modes[np.arange(m), best],
@@ -115,12 +115,12 @@ def measure_gaps(
         within_errors=error["within"],
         within_baselines=np.mean(sums["known"], axis=0),
         more_probable=value["more probable"],
-        effective_draws=found.effective_draws,
+        effective_draws=posteriors.effective_draws,
     )
 
 
 def _sums(
-    found: GapPosteriors,
+    posteriors: GapPosteriors,
     proposal: Proposal | None,
     radius: float,
     near: Intervals,
@@ -135,10 +135,10 @@ def _sums(
     and the points' `squares` Σw², `total_noise` and `mass_noise`, squared errors of as many independent points.
     The truth: ℓ and the log belief before, (g, m).
     """
-    product, own, a = found.product, found.true_places, len(found.combinations)
-    (others,) = np.nonzero(found.possible.ravel() & ~np.isin(np.arange(found.possible.size), own))
+    product, own, a = posteriors.product, posteriors.true_places, len(posteriors.combinations)
+    (others,) = np.nonzero(posteriors.possible.ravel() & ~np.isin(np.arange(posteriors.possible.size), own))
     mine, rest = product.take(own), product.take(others)
-    known = as_array(found.truth, like=product.before.dfs)
+    known = as_array(posteriors.truth, like=product.before.dfs)
     white, near = mine.whiten(known), _like(near, known)
     ball = Ball(white, as_array(radius / np.sqrt(np.broadcast_to(to_numpy(mine.df), len(own))), like=white))
     there = mine.group_sums(white[:, None])
@@ -146,7 +146,7 @@ def _sums(
     truth = {name: to_numpy(each) for name, each in truth.items()}
     # ℓ of the truth as it would be in the coordinates of each combination
     height = np.repeat(truth["value"] - to_numpy(mine.log_volume), a, axis=1) + to_numpy(product.log_volume)
-    shape = (REPLICATES, len(product.groups), found.possible.size)
+    shape = (REPLICATES, len(product.groups), posteriors.possible.size)
     every = [
         _replicate(mine, _taken(proposal, own), height[:, own], points, turn, size, (ball, near))
         for turn in range(REPLICATES)
@@ -228,7 +228,7 @@ def _replicate(
 INTEGRALS = ("totals", "above", "inside", "near", "prior")
 
 
-def _estimates(found: GapPosteriors, sums: Logs, truth: Logs) -> tuple[Logs, Logs]:
+def _estimates(posteriors: GapPosteriors, sums: Logs, truth: Logs) -> tuple[Logs, Logs]:
     """Return the measures with their standard errors.
 
     Without each of G groups in turn, θ_g, the draws' error is √[(G−1)/G·Σ(θ_g − θ̄)²]; replicates of the points,
@@ -238,11 +238,11 @@ def _estimates(found: GapPosteriors, sums: Logs, truth: Logs) -> tuple[Logs, Log
     replicates, groups = sums["totals"].shape[:2]
     pooled = {name: log_sum_exp(each, axis=0) - np.log(replicates) for name, each in logs.items()}
     every = [
-        _measures(found, {name: each[group] for name, each in pooled.items()}, truth, group)
+        _measures(posteriors, {name: each[group] for name, each in pooled.items()}, truth, group)
         for group in range(groups)
     ]
     apart = [
-        _measures(found, {name: each[turn, -1] for name, each in logs.items()}, truth, groups - 1)
+        _measures(posteriors, {name: each[turn, -1] for name, each in logs.items()}, truth, groups - 1)
         for turn in range(replicates)
     ]
     errors = {}
@@ -258,9 +258,9 @@ def _estimates(found: GapPosteriors, sums: Logs, truth: Logs) -> tuple[Logs, Log
     return every[-1], errors
 
 
-def _measures(found: GapPosteriors, logs: Logs, truth: Logs, group: int) -> Logs:
+def _measures(posteriors: GapPosteriors, logs: Logs, truth: Logs, group: int) -> Logs:
     """Return all measures from logs of integrals; without a group, the other weights do not add up to 1."""
-    (m, a), own, before = found.possible.shape, found.true_places, found.product.before
+    (m, a), own, before = posteriors.possible.shape, posteriors.true_places, posteriors.product.before
     totals = logs["totals"].reshape(m, a)
     whole, mine = log_sum_exp(totals, axis=1), logs["totals"][own]
     shares = np.exp(totals - whole[:, None])
@@ -270,11 +270,11 @@ def _measures(found: GapPosteriors, logs: Logs, truth: Logs, group: int) -> Logs
         weights = np.delete(weights, group, axis=2)
     by_combination = log_sum_exp(weights.reshape(m, a, -1), axis=2)
     # what is known of the target before the release, and which combinations are possible
-    given = log_sum_exp(np.where(found.possible, by_combination, -np.inf), axis=1)
+    given = log_sum_exp(np.where(posteriors.possible, by_combination, -np.inf), axis=1)
     return {
         "gain": truth["value"][group] - whole - (truth["before"][group] - given),
         "probability": shares,
-        "level": shares @ _levels(found.combinations),
+        "level": shares @ _levels(posteriors.combinations),
         "mass": np.exp(np.minimum(logs["inside"] - mine, 0.0)),
         "prior mass": np.exp(np.minimum(logs["prior"] - by_combination.ravel()[own], 0.0)),
         "more probable": np.minimum(np.exp(above - whole), 1.0),

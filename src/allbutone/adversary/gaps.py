@@ -158,13 +158,13 @@ def noticed_bounds(
     """
     rows = sum(len(each) for each in datasets)
     noticeable = NOTICED * np.sqrt(2 / max(rows, 1)) * spread
-    found = []
+    noticed = []
     for each in datasets:
         with np.errstate(invalid="ignore"):  # gaps
             matters = each.bounded & ((each.high - each.low) ** 2 / 12 > noticeable)
         low, high = np.where(matters, each.low, each.values), np.where(matters, each.high, each.values)
-        found.append(IncompleteRecords(each.codes, each.values, each.covariates, low, high))
-    return found
+        noticed.append(IncompleteRecords(each.codes, each.values, each.covariates, low, high))
+    return noticed
 
 
 def before_limits(release: Release, whole: LocationModel) -> Release:
@@ -228,12 +228,12 @@ class FilledTable:
     ) -> "FilledTable":
         """Draw the gaps; the dataset, which may have gaps of its own, is so many records more."""
         whole = records if dataset is None else records.joined(dataset)
-        found = augment(whole, prior, rng, chains=chains, draws=draws)
-        chains = found.convergence.chains if found.missing else 1
-        by_chain = np.arange(chains * (draws if found.missing else 1)).reshape(-1, chains).T.ravel()
-        tables = found.first_tables(len(records))
-        models = (found.posteriors[at] for at in by_chain)
-        return cls(tuple(models), tuple(tables[at] for at in by_chain), chains, found.words)
+        drawn = augment(whole, prior, rng, chains=chains, draws=draws)
+        chains = drawn.convergence.chains if drawn.missing else 1
+        by_chain = np.arange(chains * (draws if drawn.missing else 1)).reshape(-1, chains).T.ravel()
+        tables = drawn.first_tables(len(records))
+        models = (drawn.posteriors[at] for at in by_chain)
+        return cls(tuple(models), tuple(tables[at] for at in by_chain), chains, drawn.words)
 
 
 @dataclass(frozen=True, eq=False)

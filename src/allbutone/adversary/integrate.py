@@ -51,14 +51,14 @@ def exact_within(
 
     A feature of a normal is a normal, one of a Student t is a Student t of as many degrees of freedom.
     """
-    found = problem.closed_form
-    if found is None:
+    closed = problem.closed_form
+    if closed is None:
         return None
-    if isinstance(found, Normal):
-        spread = np.sqrt(np.diagonal(found.covariance, axis1=-2, axis2=-1))
-        return interval_probability(found.mean, spread, np.inf, low, high)
-    spread = np.sqrt(np.diagonal(found.scale, axis1=-2, axis2=-1))
-    return interval_probability(found.location, spread, np.asarray(found.df)[..., None], low, high)
+    if isinstance(closed, Normal):
+        spread = np.sqrt(np.diagonal(closed.covariance, axis1=-2, axis2=-1))
+        return interval_probability(closed.mean, spread, np.inf, low, high)
+    spread = np.sqrt(np.diagonal(closed.scale, axis1=-2, axis2=-1))
+    return interval_probability(closed.location, spread, np.asarray(closed.df)[..., None], low, high)
 
 
 def interval_probability(
@@ -342,28 +342,28 @@ def integrate(
         nothing, sure = np.full(n, np.nan), np.zeros(within.shape)
         return Integrals(exact, np.zeros(n), nothing, nothing, within, sure, np.full(n, np.inf))
     inside = (ball, intervals)
-    found = _in_blocks(problem, modes, inside, every, points, size, replicates, care=0)
+    integrals = _in_blocks(problem, modes, inside, every, points, size, replicates, care=0)
     enough = min(POOR, POOR_SHARE * replicates * size)
     for care, drawn in ((1, size), (2, AGAIN * size)):
-        (poor,) = np.nonzero(~(found.effective_size >= enough))
+        (poor,) = np.nonzero(~(integrals.effective_size >= enough))
         if len(poor):
-            _put(found, poor, _in_blocks(problem, modes, inside, poor, points, drawn, replicates, care))
+            _put(integrals, poor, _in_blocks(problem, modes, inside, poor, points, drawn, replicates, care))
     if intervals is not None and limits is not None:
         more = 2 * replicates  # which know their spread better
         again = partial(_in_blocks, problem, modes, inside, points=points, replicates=more, care=1)
         # weighing a point costs as much as ten wells
         affordable = WORK_TO_DECIDE // (more * (problem.wells + 10) * problem.p)
-        _decide(found, limits, again, size, min(MOST_POINTS, affordable))
-    hopeless = ~(found.effective_size >= HOPELESS)
-    found.mass[hopeless], found.within[hopeless] = np.nan, np.nan
+        _decide(integrals, limits, again, size, min(MOST_POINTS, affordable))
+    hopeless = ~(integrals.effective_size >= HOPELESS)
+    integrals.mass[hopeless], integrals.within[hopeless] = np.nan, np.nan
     if intervals is None:
-        return replace(found, within=within, within_error=np.zeros(within.shape))
-    found.within[:, : within.shape[1]], found.within_error[:, : within.shape[1]] = within, 0.0
-    return found
+        return replace(integrals, within=within, within_error=np.zeros(within.shape))
+    integrals.within[:, : within.shape[1]], integrals.within_error[:, : within.shape[1]] = within, 0.0
+    return integrals
 
 
 def _decide(
-    found: Integrals,
+    integrals: Integrals,
     limits: Float[np.ndarray, "n p"],
     again: Callable[..., Integrals],
     size: int,
@@ -375,20 +375,20 @@ def _decide(
     """
 
     def beyond(margin: float) -> Float[np.ndarray, "n p"]:
-        return DECIDED * found.within_error + margin
+        return DECIDED * integrals.within_error + margin
 
     def undecided(margin: float) -> Bool[np.ndarray, "n p"]:
         with np.errstate(invalid="ignore"):  # what could not be computed, and infinite limits, which nobody meets
-            above = found.within - limits >= beyond(margin)
-            return (np.abs(found.within - limits) < beyond(margin)) & ~above.any(axis=1, keepdims=True)
+            above = integrals.within - limits >= beyond(margin)
+            return (np.abs(integrals.within - limits) < beyond(margin)) & ~above.any(axis=1, keepdims=True)
 
     # by a margin, too: four replicates may agree by chance
     while size < most and len(rows := np.nonzero(undecided(MARGIN).any(axis=1))[0]):
         size = min(MORE * size, most)
         part = again(which=rows, size=size)
-        found.within[rows], found.within_error[rows] = part.within, part.within_error
+        integrals.within[rows], integrals.within_error[rows] = part.within, part.within_error
     close = undecided(0.0)
-    found.within[close] = np.maximum(found.within, limits)[close]
+    integrals.within[close] = np.maximum(integrals.within, limits)[close]
 
 
 def _in_blocks(

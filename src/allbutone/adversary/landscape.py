@@ -51,14 +51,14 @@ def log_marginal(
         turned, lower = _turn(posterior, list(shown))
         u = np.linalg.solve(lower, away.T).T
         with np.errstate(invalid="ignore", divide="ignore"):
-            found = _sampled(turned, u, _Nodes.of(x, y)) if posterior.closed_form is None else _named(turned, u)
+            logs = _sampled(turned, u, _Nodes.of(x, y)) if posterior.closed_form is None else _named(turned, u)
     except np.linalg.LinAlgError:
         raise InputError(*LOST) from None
     # dx = |root|·dv, and of that |lower| is the shown features'
-    found += np.linalg.slogdet(posterior.root)[1] - np.linalg.slogdet(lower)[1]
-    if not np.all(np.isfinite(found)):
+    logs += np.linalg.slogdet(posterior.root)[1] - np.linalg.slogdet(lower)[1]
+    if not np.all(np.isfinite(logs)):
         raise InputError(*LOST)
-    return found.reshape(len(y), len(x))
+    return logs.reshape(len(y), len(x))
 
 
 def _named(turned: LogQuadratic, u: Float[np.ndarray, "n 2"]) -> Float[np.ndarray, " n"]:
@@ -72,12 +72,12 @@ def _sampled(turned: LogQuadratic, u: Float[np.ndarray, "n 2"], nodes: "_Nodes")
     hills = _hills(_hidden_given(turned, u[nodes.places]))
     sampler = _Sampler(turned, u, [hill.spread(nodes) for hill in hills])
     factor = (2 if sampler.h >= HIGH else 1) * (1 if turned.wells > CROWDED else 2)
-    found = sampler.log_totals(np.arange(len(u)), FEWEST * factor)
-    (high,) = np.nonzero(found > found.max() - DEEP)
-    found[high] = sampler.log_totals(high, FEW * factor)
+    totals = sampler.log_totals(np.arange(len(u)), FEWEST * factor)
+    (high,) = np.nonzero(totals > totals.max() - DEEP)
+    totals[high] = sampler.log_totals(high, FEW * factor)
     near, moved = np.intersect1d(nodes.places, high), np.zeros(len(u))
-    moved[near] = sampler.log_totals(near, MANY * factor) - found[near]
-    return found + nodes.spread(moved[nodes.places])
+    moved[near] = sampler.log_totals(near, MANY * factor) - totals[near]
+    return totals + nodes.spread(moved[nodes.places])
 
 
 def _turn(posterior: LogQuadratic, pair: list[int]) -> tuple[LogQuadratic, Float[np.ndarray, "2 2"]]:
@@ -215,17 +215,17 @@ class _Sampler:
         Scaled such that the total of a normal hill is exact.
         """
         white = _points(self.h, self.df, size)
-        found, counts = np.empty(len(places)), self.counts[places]
+        totals, counts = np.empty(len(places)), self.counts[places]
         for present in np.unique(counts, axis=0):
             hills = np.nonzero(present)[0].tolist()
             (these,) = np.nonzero(np.all(counts == present, axis=1))
             each = size * len(hills) * max(self.powers.posterior.wells, self.h, 16)
             for part in np.array_split(these, -(-len(these) * each // NUMBERS_HELD)):
-                found[part] = self._totals(places[part], hills, white)
+                totals[part] = self._totals(places[part], hills, white)
         # the very same points, around a normal hill of the curvature that the proposal was made for
         squared = np.sum(white * white, axis=1)
         normal = (WIDER / (2 * np.pi)) ** (self.h / 2) * np.exp(-0.5 * WIDER * squared)
-        return found - np.log(np.sum(normal / _bell(squared, self.h, self.df)))
+        return totals - np.log(np.sum(normal / _bell(squared, self.h, self.df)))
 
     def _totals(
         self, these: Int[np.ndarray, " m"], hills: list[int], white: Float[np.ndarray, "s h"]
@@ -460,10 +460,10 @@ def _values(
 ) -> Float[np.ndarray, "r c"]:
     """Return ℓ at every (x, y); `turned`: x is the plane's second feature."""
     points = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
-    found = Powers.of(plane).values(plane.whiten(points[:, ::-1] if turned else points))
-    if np.isnan(found).any():
+    heights = Powers.of(plane).values(plane.whiten(points[:, ::-1] if turned else points))
+    if np.isnan(heights).any():
         raise InputError(*LOST)
-    return found.reshape(len(y), len(x))
+    return heights.reshape(len(y), len(x))
 
 
 def _cut(axis: Float[np.ndarray, " k"]) -> tuple[Float[np.ndarray, "pieces k"], Float[np.ndarray, " pieces"]]:

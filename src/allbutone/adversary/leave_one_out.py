@@ -218,7 +218,7 @@ def attack_rows(
         problem.attack,
         list(problem.blocks(known, places)),
         threads=problem.threads,
-        watch=lambda found: watch(len(found[0])),
+        watch=lambda block: watch(len(block[0])),
         anywhere=isinstance(problem.records, np.ndarray) and problem.device is None,
     )
     fields = ("mode", "other_mode", "log_posterior_gap", "covariance", "status")
@@ -336,14 +336,14 @@ class LeaveOneOut:
     def problem(self, rows: np.ndarray, known: tuple[int, ...]) -> LogQuadratic:
         """Return the posteriors of a block of records, of their unknown features where some are known."""
         if len(rows) == 1 and self.hat[rows[0]] > MOST_HAT:
-            found = moved_to(self.device, self._single(int(rows[0])))
+            problems = moved_to(self.device, self._single(int(rows[0])))
         else:
-            found = self.downdated(rows)
+            problems = self.downdated(rows)
         for other in self.rest:
             places = rows - other.start
             if 0 <= places[0] < other.records.shape[0]:  # and so all of the block
-                found = with_another_prior(found, other.problem(places, ()))
-        return found.given(known, self._features(rows, known)) if known else found
+                problems = with_another_prior(problems, other.problem(places, ()))
+        return problems.given(known, self._features(rows, known)) if known else problems
 
     def downdated(self, rows: np.ndarray) -> LogQuadratic:
         """Return the posteriors of a block of records by downdates, also at high hat values: for predictions."""
@@ -356,10 +356,10 @@ class LeaveOneOut:
             whole = self.problem(rows, ())
             features = self._features(rows, known) if known else None
             problem = whole.given(known, features) if known else whole
-            found = describe(problem, find_modes(problem), whole)
+            attacks = describe(problem, find_modes(problem), whole)
             if known:
-                found = with_known(found, known, features, self.table.whole.p)
-            return rows, found if self.device is None else found.in_numpy()
+                attacks = with_known(attacks, known, features, self.table.whole.p)
+            return rows, attacks if self.device is None else attacks.in_numpy()
 
     def targets(self, rows: np.ndarray) -> Float[Array, "b p"]:
         """Return some of the records, where they are attacked."""
@@ -381,11 +381,11 @@ class LeaveOneOut:
         if own is not None:
             kappa, white = own.mean_weight, solve_rows(own.root, self.records - own.mean)
             share = xp.maximum(share, kappa / (kappa - 1) * xp.vecdot(white, white))
-        found = np.array(to_numpy(share))
+        leverages = np.array(to_numpy(share))
         for other in self.rest:
             own_rows = slice(other.start, other.start + other.records.shape[0])
-            found[own_rows] = np.maximum(found[own_rows], other.hat)
-        return found
+            leverages[own_rows] = np.maximum(leverages[own_rows], other.hat)
+        return leverages
 
     def _single(self, row: int) -> LogQuadratic:
         """Return one record's posterior from its others, with a batch axis of length 1."""

@@ -50,10 +50,10 @@ def stretched(
     xp, (p, _, k), (shrink, unit, root) = array_namespace(normal), shapes.shape, own
     flat, share = xp.reshape(shapes, (p, p * k)), normal / left
     if _many(shapes):
-        found = root[:, None] @ (root @ flat).reshape(-1, p, p, k)
+        products = root[:, None] @ (root @ flat).reshape(-1, p, p, k)
         for row in range(p):  # of the matrices
-            found[:, row] += share * normal[:, row, None]
-        return np.moveaxis(found, -1, 1)
+            products[:, row] += share * normal[:, row, None]
+        return np.moveaxis(products, -1, 1)
     met, axis, shrink = xp.reshape(unit @ flat, (-1, p, k)), unit[:, :, None], shrink[:, None, None]
     along = shrink * met + (0.5 * shrink**2 * (axis.mT @ met)) * axis
     axis = xp.broadcast_to(axis, met.shape)
@@ -92,10 +92,10 @@ def weighted_sum(
     xp, (k, p) = array_namespace(shapes, strength), shapes.shape[-3:-1]
     if _wells_last(shapes):
         flat = np.moveaxis(shapes, -3, -1).reshape(*shapes.shape[:-3], p * p, k)
-        found = (flat @ strength[..., None])[..., 0]
+        total = (flat @ strength[..., None])[..., 0]
     else:
-        found = (strength[..., None, :] @ xp.reshape(shapes, (*shapes.shape[:-3], k, p * p)))[..., 0, :]
-    return xp.reshape(found, (*found.shape[:-1], p, p))
+        total = (strength[..., None, :] @ xp.reshape(shapes, (*shapes.shape[:-3], k, p * p)))[..., 0, :]
+    return xp.reshape(total, (*total.shape[:-1], p, p))
 
 
 def _wells_last(shapes: Float[Array, "*batch k p p"]) -> bool:

@@ -48,13 +48,13 @@ def evidence_of_measurements(
     moments = Moments.of(records)
     whole = prior.update(moments if elsewhere is None else moments.merge(elsewhere))
     before = log_predictive_without(whole, records)
-    found = np.zeros(len(records))
+    evidence = np.zeros(len(records))
     for each in datasets:
-        found += log_predictive_without(whole.update(Moments.of(each)), records) - before
+        evidence += log_predictive_without(whole.update(Moments.of(each)), records) - before
     if parameters is not None:
         for (mean,), (covariance,) in zip(parameters.coefficients, parameters.covariances, strict=True):
-            found += Normal(mean, covariance).log_density(records) - before
-    return found
+            evidence += Normal(mean, covariance).log_density(records) - before
+    return evidence
 
 
 def evidence_in_cells(
@@ -70,11 +70,11 @@ def evidence_in_cells(
     """
     cells, truth = everyone.records.cells[rows], everyone.records.values[rows]
     own = everyone.before(rows, cells).predictive().log_density(truth)
-    found = posteriors.log_density_unnormalized(truth) + offset - own
+    evidence = posteriors.log_density_unnormalized(truth) + offset - own
     for part in (everyone, *everyone.rest):
         places, among = part.places_of(rows)
         counted = part.cell_opinions(places, cells[:, None])[:, 0]
         totals = part.opinions * np.log(np.sum(part.whole.weights) - 1)
         totals -= sum(np.log(np.sum(model.weights) - 1) for model in part.after)
-        found = found + among * (counted + totals)
-    return found
+        evidence = evidence + among * (counted + totals)
+    return evidence

@@ -208,8 +208,8 @@ class MissingPosterior:
     @cached_property
     def _log_scales(self) -> Float[np.ndarray, " parts"]:
         """What each part's log density is larger by than its normalised one, in the records' coordinates."""
-        found = integrate(self.parts, self.part_modes, None, Points(), TOTALS)
-        return found.log_total + self.parts.log_volume
+        integrals = integrate(self.parts, self.part_modes, None, Points(), TOTALS)
+        return integrals.log_total + self.parts.log_volume
 
     def _log_densities(self, records: Float[np.ndarray, "points p"]) -> Float[np.ndarray, "parts points"]:
         away = records[None] - self.parts.centre[:, None]
@@ -299,11 +299,11 @@ def posterior(
         raise InputError("of records that are missing together nothing is known", Cure("leave it out", "known"))
     given = admit(others, release, adversary, prior, reading)
     missing, sweeps = 1 + adversary.lacking_records, count_of("sweeps", sweeps)
-    found = sampled_posterior(*given, missing, rng, chains=chains, sweeps=sweeps, warm_up=warm_up)
-    if found.effective_size < ENOUGH:
-        message = f"the draws are worth {found.effective_size:.0f} independent ones; raise sweeps, now {sweeps}"
+    sampled = sampled_posterior(*given, missing, rng, chains=chains, sweeps=sweeps, warm_up=warm_up)
+    if sampled.effective_size < ENOUGH:
+        message = f"the draws are worth {sampled.effective_size:.0f} independent ones; raise sweeps, now {sweeps}"
         warnings.warn(message, Caution, stacklevel=2)
-    return found
+    return sampled
 
 
 def sampled_posterior(
@@ -325,10 +325,10 @@ def sampled_posterior(
     warm_up = count_of("warm_up", warm_up) if warm_up else 0
     given_others, own = _one_table(prior, moments), own_prior and _one_table(own_prior, moments)
     stream, seen = np.random.default_rng(rng), statistics_of(release)
-    (found,) = sample_missing(
+    (sampled,) = sample_missing(
         given_others, seen, missing, stream, own=own, chains=chains, sweeps=sweeps, warm_up=warm_up
     )
-    return found
+    return sampled
 
 
 def sample_missing(

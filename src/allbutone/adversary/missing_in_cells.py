@@ -219,10 +219,10 @@ class MissingInCells:
             terms.append((first.own.given(cells, known, beside, everybody), 1))
         else:
             power += 1
-        found, offset = from_terms(
+        posterior, offset = from_terms(
             others, power, terms, (normals[0], normals[1], normals[2]), first.own is not None
         )
-        return found, offset + odds
+        return posterior, offset + odds
 
     def draw(self, rng: np.random.Generator, chains: int = CHAINS) -> list[Unknown]:
         """Draw the missing records of all tables; return states of the chains, far apart."""
@@ -352,14 +352,14 @@ def beliefs_of(
     if radius is not None:
         ball = Ball(white, np.broadcast_to(radius / np.sqrt(np.asarray(at.df)), s))
     close = Intervals(*(np.repeat(end, s, axis=0) for end in (near.low, near.high)))
-    found = integrate(at, hills, ball, points, SIZE, intervals=close)
+    integrals = integrate(at, hills, ball, points, SIZE, intervals=close)
     logs = at.value(white) + offset[mine] - whole
     density = np.exp(logs - logs.max())
     probability = np.zeros((s, shared.cells))
     probability[:, cells] = shares
     weights = shares[:, own]
-    within, within_error = _weighed(found.within, weights, chains)
-    mass, mass_error = _weighed(found.mass[:, None], weights, chains)
+    within, within_error = _weighed(integrals.within, weights, chains)
+    mass, mass_error = _weighed(integrals.mass[:, None], weights, chains)
     return TargetBeliefs(
         probability.mean(axis=0),
         _by_chain(probability, chains),

@@ -110,16 +110,16 @@ class MixedLeaveOneOut:
     @cached_property
     def hat(self) -> Float[np.ndarray, " n"]:
         """How much of its own direction each record supplies; near 1 it cannot be taken out by a downdate."""
-        found, records = [], self.records
+        leverages, records = [], self.records
         for model in (self.whole, *self.after, *([] if self.own is None else [self.believed])):
             if isinstance(model.measured, Regression):
                 coded = model.coded(records.cells, records.covariates)
-                found.append(model.measured.hat(records.values, coded))
+                leverages.append(model.measured.hat(records.values, coded))
             else:
                 here = model.at(records.cells, records.covariates)
                 share = squared_length(here.root, records.values - here.mean) + 1 / here.mean_weight
-                found.append(np.where(np.asarray(here.mean_weight) <= 1.5, 1.0, share))
-        return np.max(found, axis=0)
+                leverages.append(np.where(np.asarray(here.mean_weight) <= 1.5, 1.0, share))
+        return np.max(leverages, axis=0)
 
     def log_cell_odds(
         self, rows: Int[np.ndarray, " b"], cells: Int[np.ndarray, "b c"] | None = None
@@ -131,11 +131,11 @@ class MixedLeaveOneOut:
         """
         cells = np.arange(self.cells)[None] if cells is None else cells
         before = np.log(self.believed.weights[cells] - self._own_cell(rows, cells))
-        found = before + self.cell_opinions(rows, cells)
+        odds = before + self.cell_opinions(rows, cells)
         for part in self.rest:
             places, among = part.places_of(rows)
-            found = found + among[:, None] * part.cell_opinions(places, cells)
-        return before, found
+            odds = odds + among[:, None] * part.cell_opinions(places, cells)
+        return before, odds
 
     def _own_cell(self, rows: Int[np.ndarray, " b"], cells: Int[np.ndarray, "#b c"]) -> Float[np.ndarray, "b c"]:
         """Return 1 in the cell that each record is in."""
@@ -146,13 +146,13 @@ class MixedLeaveOneOut:
     ) -> Float[np.ndarray, "b c"]:
         """Return by how much this mechanism's releases move the log weight of cells, by what was counted."""
         own = self._own_cell(rows, cells)
-        found = -self.opinions * np.log(self.whole.weights[cells] - own)
+        logs = -self.opinions * np.log(self.whole.weights[cells] - own)
         for model in self.after:
-            found = found + np.log(model.weights[cells] - own)
+            logs = logs + np.log(model.weights[cells] - own)
         if self.parameters is not None:
             with np.errstate(divide="ignore"):  # a share can be drawn as 0
-                found = found + np.sum(np.log(self.parameters.shares), axis=0)[cells]
-        return found
+                logs = logs + np.sum(np.log(self.parameters.shares), axis=0)[cells]
+        return logs
 
     def places_of(self, rows: Int[np.ndarray, " b"]) -> tuple[Int[np.ndarray, " b"], Bool[np.ndarray, " b"]]:
         """Return where records of the whole table stand among these, if they do, and which of them do."""
@@ -205,19 +205,19 @@ class MixedLeaveOneOut:
         parts += [(part, places, among * 1.0) for part in self.rest for places, among in [part.places_of(rows)]]
         high = np.any([part.hat[places] > MOST_HAT for part, places, _ in parts], axis=0)
         before = self._log_density(self.believed, rows, cells)
-        found = before.copy()
+        logs = before.copy()
         for part, places, told in parts:
             shared = part._log_density(part.whole, places, cells)
             for model in part.after:
-                found += told * (part._log_density(model, places, cells) - shared)
+                logs += told * (part._log_density(model, places, cells) - shared)
             if part.parameters is not None:
-                found += told * (part._log_normals(places, cells) - len(part.parameters) * shared)
+                logs += told * (part._log_normals(places, cells) - len(part.parameters) * shared)
         if np.any(high):
             some, values = (rows[high], cells[high]), self.records.values[rows[high]]
             problem, offset = self.problem(*some)
             before[high] = self.before(*some).predictive().log_density(values)
-            found[high] = problem.log_density_unnormalized(values) + offset
-        return before, found
+            logs[high] = problem.log_density_unnormalized(values) + offset
+        return before, logs
 
     def _log_density(
         self, model: LocationModel, rows: Int[np.ndarray, " b"], cells: Int[np.ndarray, " b"]
@@ -252,16 +252,16 @@ class MixedLeaveOneOut:
     def _log_normals(self, rows: Int[np.ndarray, " b"], cells: Int[np.ndarray, " b"]) -> Float[np.ndarray, " b"]:
         """Return Σₗ log N(x | θ⁽ˡ⁾) of these records as they are, in these cells."""
         assert self.parameters is not None
-        some, found = self.records.take(rows), np.zeros(len(rows))
+        some, logs = self.records.take(rows), np.zeros(len(rows))
         roots = np.linalg.cholesky(self.parameters.covariances)
         away = some.values - self.whole.means(self.parameters, cells, some.covariates)
         shared = roots.shape[1] == 1
         for each, root in zip(away, roots, strict=True):
             if shared:
-                found -= 0.5 * squared_length(root[0], each) + half_log_det(root[0])
+                logs -= 0.5 * squared_length(root[0], each) + half_log_det(root[0])
             else:
-                found -= 0.5 * squared_length(root[cells], each) + half_log_det(root)[cells]
-        return found - 0.5 * len(roots) * self.whole.p * np.log(2 * np.pi)
+                logs -= 0.5 * squared_length(root[cells], each) + half_log_det(root)[cells]
+        return logs - 0.5 * len(roots) * self.whole.p * np.log(2 * np.pi)
 
     def before(self, rows: Int[np.ndarray, " b"], cells: Int[np.ndarray, " b"]) -> NIW:
         """Return what the adversary believes of these records' measurements, in these cells, before releases."""
@@ -285,10 +285,10 @@ class MixedLeaveOneOut:
     ) -> NIW:
         """Return the model at these cells without each record, a downdate where that keeps its digits."""
         some, high = self.records.take(rows), self.hat[rows] > MOST_HAT
-        found = downdated(model, some, cells)
+        others = downdated(model, some, cells)
         if not np.any(high):
-            return found
-        mean, weight, df, scale = (np.array(each) for each in _fields(found))
+            return others
+        mean, weight, df, scale = (np.array(each) for each in _fields(others))
         for row in np.unique(rows[high]):  # once for all the cells that it can be in
             here = rows == row
             left = _fields(self._refitted(int(row), dataset, own).at(cells[here], some.covariates[here]))
@@ -378,7 +378,7 @@ def from_terms(
         slopes = (shapes @ place[..., None])[..., 0]
         weights, levels = np.stack(powers, axis=-1) * (df + 1), 1 + np.sum(place * slopes, axis=-1)
         wells = {"weights": weights, "levels": levels, "slopes": slopes, "shapes": shapes}
-    found = LogQuadratic(
+    posterior = LogQuadratic(
         centre=others.mean,
         root=root,
         df=others.df,
@@ -389,7 +389,7 @@ def from_terms(
         own_well=own_well,
         **wells,
     )
-    return found, np.asarray(offset)
+    return posterior, np.asarray(offset)
 
 
 def downdated(model: LocationModel, records: MixedRecords, cells: Int[np.ndarray, " b"]) -> NIW:
@@ -479,31 +479,31 @@ class CellIntegrals:
         self, rows: Int[np.ndarray, " b"], possible: Bool[np.ndarray, "b cells"]
     ) -> Float[np.ndarray, "b cells"]:
         """Return what the measurements that are known say for each cell without the release: log t(x_known)."""
-        found = np.zeros(possible.shape)
+        logs = np.zeros(possible.shape)
         if not self.given:
-            return found
+            return logs
         places, cells = np.nonzero(possible)
         if len(self.given) == self.everyone.whole.p:
-            found[places, cells] = self.everyone.log_density(rows[places], cells)[0]
-            return found
+            logs[places, cells] = self.everyone.log_density(rows[places], cells)[0]
+            return logs
         for start in range(0, len(places), PAIRS):
             some = slice(start, start + PAIRS)
             others = self.everyone.before(rows[places[some]], cells[some]).marginal(self.given)
             values = self.everyone.records.values[rows[places[some]]][:, self.given]
-            found[places[some], cells[some]] = others.predictive().log_density(values)
-        return found
+            logs[places[some], cells[some]] = others.predictive().log_density(values)
+        return logs
 
     def totals(self, rows: Int[np.ndarray, " b"], possible: Bool[np.ndarray, "b cells"]) -> CellTotals:
         """Return the totals of these records in the cells that they can be in; elsewhere they are 0."""
-        found = CellTotals(np.zeros(possible.shape), np.zeros(possible.shape))
+        sums = CellTotals(np.zeros(possible.shape), np.zeros(possible.shape))
         one = self.everyone.opinions == 1 and self.everyone.is_one_mechanism and not self.given
         if one or not np.any(np.sum(possible, axis=1) > 1):
-            return found
+            return sums
         wanted = possible.copy()
         if self.shared is not None:
             for cell in np.flatnonzero(np.any(possible, axis=0)):
                 log_total, error, share = self.shared.totals(rows, int(cell))
-                found.log_total[:, cell], found.error[:, cell] = log_total, error
+                sums.log_total[:, cell], sums.error[:, cell] = log_total, error
                 wanted[:, cell] &= ~((share >= POOR_SHARE) & (error < POOR_ERROR + float(self.shared.error[cell])))
         places, cells = np.nonzero(wanted)
         first, which = np.arange(len(places)), np.arange(len(places))
@@ -516,9 +516,9 @@ class CellIntegrals:
         results = [self._integrated(rows[places[each]], cells[each]) for each in some]
         if results:
             log_total, error = (np.concatenate(each) for each in zip(*results, strict=True))
-            found.log_total[places, cells] = log_total[which.ravel()]
-            found.error[places, cells] = error[which.ravel()]
-        return found
+            sums.log_total[places, cells] = log_total[which.ravel()]
+            sums.error[places, cells] = error[which.ravel()]
+        return sums
 
     def _integrated(self, rows: np.ndarray, cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         if len(self.given) == self.everyone.whole.p:
@@ -533,8 +533,8 @@ class CellIntegrals:
                 offset + whole.log_density_unnormalized(values) - problem.log_density_unnormalized(problem.centre)
             )
         there = moved_to(self.device, problem)
-        found = integrate(there, find_modes(there), None, self.points, ALONE, REPLICATES)
-        return found.log_total + offset + problem.log_volume, found.log_total_error
+        integrals = integrate(there, find_modes(there), None, self.points, ALONE, REPLICATES)
+        return integrals.log_total + offset + problem.log_volume, integrals.log_total_error
 
 
 @dataclass(frozen=True, eq=False)
@@ -584,7 +584,7 @@ class _Shared:
         terms: list[Term] = [(model.at(cells, known), 1) for model in everyone.after]
         problem, offset = from_terms(others, 1 - everyone.opinions, terms, (precision, pull, constant))
         modes = find_modes(problem)
-        found = integrate(problem, modes, None, points, ALONE, REPLICATES)
+        integrals = integrate(problem, modes, None, points, ALONE, REPLICATES)
         proposal, places, log_weights = Proposal.around(problem, modes), [], []
         for turn in range(REPLICATES):
             white, log_parts, _ = weighed_points(proposal, None, points, turn, SHARED)
@@ -603,8 +603,8 @@ class _Shared:
             ),
             white,
             weights + drawn,
-            found.log_total + offset + problem.log_volume,
-            found.log_total_error,
+            integrals.log_total + offset + problem.log_volume,
+            integrals.log_total_error,
             sums,
             np.exp(turns - sums[..., None]),
         )

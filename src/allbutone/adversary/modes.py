@@ -112,9 +112,9 @@ def find_best(posterior: LogQuadratic) -> Modes:
     """
     if posterior.centre.ndim == 1:
         return find_best(posterior.as_batch()).take(0)
-    found = modes_of(_summits(posterior, only_best=True))
-    xp = array_namespace(found.best)
-    return replace(found, other=xp.full_like(found.best, xp.nan), gap=xp.full_like(found.value, xp.inf))
+    modes = modes_of(_summits(posterior, only_best=True))
+    xp = array_namespace(modes.best)
+    return replace(modes, other=xp.full_like(modes.best, xp.nan), gap=xp.full_like(modes.value, xp.inf))
 
 
 def _summits(posterior: LogQuadratic, only_best: bool = False) -> list[Summit]:
@@ -170,8 +170,8 @@ def _other_summit(posterior: LogQuadratic, first: Summit) -> Summit:
     if bool(xp.all(none)):
         return first
     (rows,) = xp.nonzero(~none)
-    found = climb(posterior.take(rows), xp.take(start, rows, axis=0), known=first.take(rows))
-    return first.with_rest(none, found)
+    summits = climb(posterior.take(rows), xp.take(start, rows, axis=0), known=first.take(rows))
+    return first.with_rest(none, summits)
 
 
 def _summits_after_parameters(posterior: LogQuadratic, only_best: bool) -> list[Summit]:

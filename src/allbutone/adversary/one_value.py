@@ -145,17 +145,17 @@ def _line_probabilities(lines: LogQuadratic, near: Intervals, least: float = 0.0
     """Return the probability of an interval under each of many posteriors in one dimension."""
     modes = find_modes(lines)
     place, width, two = _hills(modes, lines)
-    found = estimated_within(lines, modes, near)[:, 0] if least else np.full(len(place), np.nan)
+    probabilities = estimated_within(lines, modes, near)[:, 0] if least else np.full(len(place), np.nan)
     low, high = (((end - lines.centre) / lines.root[:, 0])[:, 0] for end in (near.low, near.high))
-    close = ~(found < least)
+    close = ~(probabilities < least)
     for hills, these in ((1, ~two), (2, two)):
         (chosen,) = np.nonzero(these & close)
         many = max(1, NUMBERS_HELD // (4 * hills * len(EDGES) * len(NODES)))
         for start in range(0, len(chosen), many):
             some = chosen[start : start + many]
             density = _on_line(lines.take(some))
-            found[some] = within(density, place[some, :hills], width[some, :hills], low[some], high[some])
-    return found
+            probabilities[some] = within(density, place[some, :hills], width[some, :hills], low[some], high[some])
+    return probabilities
 
 
 def _hills(modes: Modes, lines: LogQuadratic) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -205,9 +205,9 @@ def _on_line(lines: LogQuadratic) -> LogDensity:
 
     def log_density(z: Float[np.ndarray, "t s"]) -> Float[np.ndarray, "t s"]:
         outward, inflation = (np.asarray(each)[:, None] for each in (lines.outward, lines.inflation))
-        found = outward * np.log1p(inflation * z**2)
+        heights = outward * np.log1p(inflation * z**2)
         if lines.has_quadratic:
-            found += z * (2 * lines.pull - lines.precision[:, 0] * z)
+            heights += z * (2 * lines.pull - lines.precision[:, 0] * z)
         equal = lines.weights if lines.weights.ndim == 1 else lines.weights[0]
         shared = lines.weights.ndim == 1 or bool(np.all(lines.weights == equal))
         product, factors = np.ones_like(z), 0
@@ -217,9 +217,9 @@ def _on_line(lines: LogQuadratic) -> LogDensity:
             last = well + 1 == lines.wells
             if last or not shared or factors == WELLS_OF_A_LOGARITHM or equal[well + 1] != equal[well]:
                 weight = equal[well] if shared else lines.weights[:, well, None]
-                found -= weight * np.log(product)
+                heights -= weight * np.log(product)
                 product, factors = np.ones_like(z), 0
-        return found / 2
+        return heights / 2
 
     return log_density
 
@@ -243,7 +243,7 @@ def mixture_along_axes(mixture: StudentMixture, truth: Float[np.ndarray, "t p"])
     def flat(numbers: Float[np.ndarray, "t k p"]) -> Float[np.ndarray, "n k"]:
         return np.swapaxes(np.broadcast_to(numbers, (t, parts, p)), 1, 2).reshape(t * p, parts)
 
-    found = StudentMixture.of(
+    lines = StudentMixture.of(
         np.repeat(mixture.log_weights, p, axis=0),
         flat(truth[:, None] - bent / own)[..., None],
         flat(wider / own)[..., None, None],
@@ -252,7 +252,7 @@ def mixture_along_axes(mixture: StudentMixture, truth: Float[np.ndarray, "t p"])
     )
     fall = np.where(normal, rest / 2, (df + p) / 2 * np.log1p(rest / df))
     highest = flat(mixture.heights[..., None] - fall)
-    return replace(found, log_weights=found.log_weights + highest - found.heights)
+    return replace(lines, log_weights=lines.log_weights + highest - lines.heights)
 
 
 @dataclass(frozen=True, eq=False)

@@ -145,8 +145,8 @@ class PlugInTable:
 
     def problem(self, rows: np.ndarray, known: tuple[int, ...]) -> PlugInPosterior:
         """Return the posteriors of a block of records, each given all others and the released rows."""
-        found = posterior_after_rows(self._others(rows), self.released, self.divisor)
-        return found.given(known, self.records[rows][:, list(known)]) if known else found
+        posterior = posterior_after_rows(self._others(rows), self.released, self.divisor)
+        return posterior.given(known, self.records[rows][:, list(known)]) if known else posterior
 
     def _others(self, rows: np.ndarray) -> Moments:
         """Return the moments of the others of each record: by a downdate, or anew where that would cost digits."""

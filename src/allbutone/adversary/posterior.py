@@ -115,8 +115,8 @@ class Posterior(LogQuadratic):
             return Estimate(float(exact[0]))
         if self.p == 1:
             return Estimate(log_mass_on_a_line(self, self.modes, -np.inf, np.inf))
-        found = self._integrals(None, 0)
-        return Estimate(float(found.log_total[0]), float(found.log_total_error[0]))
+        integrals = self._integrals(None, 0)
+        return Estimate(float(integrals.log_total[0]), float(integrals.log_total_error[0]))
 
     def log_density(self, candidates: Any) -> Float[Array, "*points"]:
         """Return the normalised log posterior density at candidate records."""
@@ -183,11 +183,11 @@ class Posterior(LogQuadratic):
         if self.p == 1:
             log_mass = log_mass_on_a_line(self, self.modes, float(middle[0]) - reach, float(middle[0]) + reach)
             return Estimate(min(1.0, float(np.exp(log_mass - float(self.log_total)))))
-        found = self._integrals(Ball(middle[None], np.array([reach])), rng)
-        if np.isnan(found.mass[0]):
-            message = f"the points of this posterior are worth {found.effective_size[0]:.0f} independent ones"
+        integrals = self._integrals(Ball(middle[None], np.array([reach])), rng)
+        if np.isnan(integrals.mass[0]):
+            message = f"the points of this posterior are worth {integrals.effective_size[0]:.0f} independent ones"
             warnings.warn(f"{message}: too few to tell the mass", Caution, stacklevel=2)
-        return Estimate(float(found.mass[0]), float(found.mass_error[0]))
+        return Estimate(float(integrals.mass[0]), float(integrals.mass_error[0]))
 
     def _integrals(self, ball: Ball | None, rng: Seed) -> Integrals:
         return integrate(self.as_batch(), self.modes.as_batch(), ball, Points.of(rng), POINTS)

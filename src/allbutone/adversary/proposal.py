@@ -98,11 +98,11 @@ class Powers:
     def _each_level(self, v: Float[Array, "*batch n p"]) -> Float[Array, "*batch n wells"]:
         """Return qⱼ(v) = gⱼ + vᵀ(Mⱼv − 2mⱼ), well by well."""
         xp, whole = array_namespace(v), self.posterior
-        found = []
+        levels = []
         for well in range(whole.shapes.shape[-3]):
             bent = v @ whole.shapes[..., well, :, :] - 2 * whole.slopes[..., well, None, :]
-            found.append(xp.einsum("...p,...p->...", bent, v) + whole.levels[..., well, None])
-        return xp.stack(found, axis=-1)
+            levels.append(xp.einsum("...p,...p->...", bent, v) + whole.levels[..., well, None])
+        return xp.stack(levels, axis=-1)
 
 
 def _one_by_one(posterior: LogQuadratic) -> bool:
@@ -131,12 +131,12 @@ def _grouped(
 
 def values_at(problem: LogQuadratic, white: Float[Array, "n s p"]) -> Float[Array, "n s"]:
     """Return ℓ at s points for each of n posteriors (or for one), a bounded number at a time."""
-    found = zeros(white.shape[:2], like=white)
+    values = zeros(white.shape[:2], like=white)
     for rows, points in _blocks(problem, more_at_once(NUMBERS_HELD, like=white), *white.shape):
         powers = Powers.of(problem.take(rows) if len(white) > 1 else problem)
         for some in points:
-            found[rows, some] = powers.values(white[rows, some])
-    return found
+            values[rows, some] = powers.values(white[rows, some])
+    return values
 
 
 def gradients_at(problem: LogQuadratic, white: Float[Array, "n s p"]) -> Float[Array, "n s p"]:
@@ -144,13 +144,13 @@ def gradients_at(problem: LogQuadratic, white: Float[Array, "n s p"]) -> Float[A
     xp = array_namespace(white)
     outward, inflation = (as_array(each, like=white)[..., None] for each in (problem.outward, problem.inflation))
     tau = outward * inflation / (1 + inflation * xp.vecdot(white, white))
-    found = tau[..., None] * white - white @ problem.precision + problem.pull[..., None, :]
+    gradients = tau[..., None] * white - white @ problem.precision + problem.pull[..., None, :]
     for well in range(problem.wells):
         slope = problem.slopes[..., well, None, :]
         bent = white @ problem.shapes[..., well, :, :] - slope
         levels = xp.vecdot(bent - slope, white) + problem.levels[..., well, None]
-        found -= (problem.weights[..., well, None] / levels)[..., None] * bent
-    return found
+        gradients -= (problem.weights[..., well, None] / levels)[..., None] * bent
+    return gradients
 
 
 def _blocks(problem: LogQuadratic, at_once: int, n: int, size: int, p: int) -> Iterator[tuple[slice, list[slice]]]:

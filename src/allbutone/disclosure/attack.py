@@ -78,8 +78,8 @@ def attack(
         if rows is None:
             return attack_missing(table, released, adversary, prior, reading)
         places = None if rows == "all" else np.array([count_of("a row", row) - 1 for row in _listed(rows)])
-        found = attack_rows(table, released, adversary, prior, reading, places, device, watch)
-        return found if rows == "all" or np.ndim(rows) else _only(found)
+        attacks = attack_rows(table, released, adversary, prior, reading, places, device, watch)
+        return attacks if rows == "all" or np.ndim(rows) else _only(attacks)
     if rows is None:
         raise InputError(
             "of a table with categories or gaps those are attacked who are in it", Cure("say whom", "rows")
@@ -212,22 +212,22 @@ def _with_gaps(question: Question, radius: float, rng: np.random.Generator) -> C
         rows: Int[np.ndarray, " 1"] = np.array([place])
         target = adversary.records.take(rows)
         posteriors = adversary.posteriors(target, rows, (question.known_measurements, question.known_categories))
-        found = measure_gaps(posteriors, radius, points, size=512)
-        possible, heights = posteriors.possible[0], found.heights[0]
+        measured = measure_gaps(posteriors, radius, points, size=512)
+        possible, heights = posteriors.possible[0], measured.heights[0]
         true = np.arange(len(possible)) == posteriors.true_combination[0]
         believed = {
-            "probability": found.probabilities[0],
-            "probability_error": found.probability_errors[0],
-            "baseline": found.baselines[0],
+            "probability": measured.probabilities[0],
+            "probability_error": measured.probability_errors[0],
+            "baseline": measured.baselines[0],
             "is_true": true,
-            "is_joint_mode": np.arange(len(possible)) == found.guess_combination[0],
+            "is_joint_mode": np.arange(len(possible)) == measured.guess_combination[0],
             "log_density": heights - np.max(heights[possible]),
-            "mass": np.where(true, found.mass[0], np.nan),
+            "mass": np.where(true, measured.mass[0], np.nan),
         }
         (here,) = np.nonzero(target.codes[0] != UNKNOWN)
         modes, guess = np.full((len(possible), p), np.nan), target.values[0].copy()
-        modes[:, found.columns], guess[found.columns] = found.modes[0], found.guess[0]
-        codes = {int(category): found.combinations[possible, at] for at, category in enumerate(here)}
+        modes[:, measured.columns], guess[measured.columns] = measured.modes[0], measured.guess[0]
+        codes = {int(category): measured.combinations[possible, at] for at, category in enumerate(here)}
         untold = np.full(p, np.nan), np.array(np.nan), np.full((p, p), np.nan)
         told = {name: values[possible] for name, values in believed.items()}
         return codes, told, modes[possible][:, unknown], Attack(guess, *untold, "averaged", 0)

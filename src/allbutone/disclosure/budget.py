@@ -298,14 +298,14 @@ class Budget(ShowsItself):
         in simulated releases of so many at least how often they were disclosed, by whatever and to whomever. Not
         all of them, where they are `too_many` together.
         """
-        found = self.case.chances(count, too_many)
+        chances = self.case.chances(count, too_many)
         if count and self.case.has_law:
-            found = np.maximum(found, TINY)  # of which rounding leaves nothing: small is not never
+            chances = np.maximum(chances, TINY)  # of which rounding leaves nothing: small is not never
         watched = self.case.watched
         shares = {one.count: one.shares for one in self._tried if len(one.each) == len(watched)}
         if (often := shown_at(count, shares)) is not None:
-            found[watched] = np.maximum(found[watched], often)
-        return found
+            chances[watched] = np.maximum(chances[watched], often)
+        return chances
 
     def anybody(self, count: int) -> float:
         """Return the chance that `count` datasets in all disclose anybody, by the closed form where there is one.

@@ -256,13 +256,13 @@ class Case:
 
     def chances(self, count: int, too_many: float = np.inf) -> Float[np.ndarray, " n"]:
         """Return each record's own chance, in the table's order, that `count` in all disclose a value of it."""
-        found = np.zeros(len(self.lineup.order))
-        found[self.lineup.order] = self.lineup.chances(count, too_many)
+        chances = np.zeros(len(self.lineup.order))
+        chances[self.lineup.order] = self.lineup.chances(count, too_many)
         if self.cell_chances is None or not count:
-            return found
+            return chances
         each = self.cell_chances[1]
         by_cell = each[count - 1] if count <= len(each) else np.maximum(each[-1], each.any(axis=0))
-        return np.minimum(1.0, found + by_cell[self.everyone.records.cells])
+        return np.minimum(1.0, chances + by_cell[self.everyone.records.cells])
 
     @property
     def has_law(self) -> bool:
@@ -549,12 +549,12 @@ def leverages_in_cells(everyone: MixedLeaveOneOut) -> Float[np.ndarray, " n"]:
     weight = np.broadcast_to(np.asarray(here.mean_weight, dtype=float), len(records))
     with np.errstate(divide="ignore", invalid="ignore"):
         share = weight / (weight - 1) * squared_length(here.root, records.values - np.asarray(here.mean))
-        found = share / (1 - share)
+        leverages = share / (1 - share)
     (high,) = np.nonzero(~(share <= HIGH))
     if len(high):
         others = everyone.before(high, records.cells[high])
-        found[high] = leverages_among(others, records.values[high])
-    return found
+        leverages[high] = leverages_among(others, records.values[high])
+    return leverages
 
 
 def without_columns(records: Records, mechanism: Mechanism, lacking: Any) -> tuple[Records, Mechanism]:

@@ -132,14 +132,14 @@ class ClassReleases:
     ) -> Bool[np.ndarray, "r m"]:
         """Say which of these people each of these releases of `count` discloses."""
         first = self.judged(count, [people] * len(releases), releases)
-        found = np.stack([is_disclosed(each) for each in first])
-        again = np.flatnonzero(found.any(axis=1))
+        disclosed = np.stack([is_disclosed(each) for each in first])
+        again = np.flatnonzero(disclosed.any(axis=1))
         if len(again):
-            some = [people[found[place]] for place in again]
+            some = [people[disclosed[place]] for place in again]
             second = self.judged(count, some, [releases[int(place)] for place in again], quick=False)
             for place, each in zip(again, second, strict=True):
-                found[place, found[place]] = is_disclosed(each)
-        return found
+                disclosed[place, disclosed[place]] = is_disclosed(each)
+        return disclosed
 
     def limiting_column(self, place: int, count: int, releases: Sequence[int]) -> str:
         """Return by which column, or by membership, somebody is disclosed most often, or comes closest to it."""

@@ -114,7 +114,7 @@ def risk_with_classes(
     """
     records = adversary.records
     n, p = records.values.shape
-    found = ClassRisk.nothing(n, p, records.codes.shape[1])
+    risk = ClassRisk.nothing(n, p, records.codes.shape[1])
     chosen, spread = np.arange(n) if rows is None else rows, _spread(records.values)
     drawn: dict[bytes, PartPoints] = {}
 
@@ -133,15 +133,15 @@ def risk_with_classes(
         work = [partial(job.measure, *each) for each in zip(blocks, rng.spawn(len(blocks)), strict=True)]
         measured = in_parallel(lambda one: one(), work, watch=lambda each: count(len(each["gain"])))
         for block, each in zip(blocks, measured, strict=True):
-            _put(found, people[block], columns, categories, each)
+            _put(risk, people[block], columns, categories, each)
 
     for group in targets_by_gaps(records.take(chosen)):
         for people in adversary.alike(chosen[group]):
             attack(adversary.opinions(people), people, watch)
-    doubtful = chosen[:0] if adversary.quick else chosen[found.effective_draws[chosen] < ENOUGH]
+    doubtful = chosen[:0] if adversary.quick else chosen[risk.effective_draws[chosen] < ENOUGH]
     for person, stream in zip(doubtful, rng.spawn(len(doubtful)), strict=True):
         attack(adversary.without(int(person), stream), np.array([person]), lambda _: watch(0))
-    return found
+    return risk
 
 
 def _spread(values: Float[np.ndarray, "n p"]) -> Float[np.ndarray, "p p"]:
@@ -156,9 +156,9 @@ def _columns_of(records: IncompleteRecords, person: int) -> Known:
     return np.flatnonzero(~np.isnan(records.values[person])), np.flatnonzero(records.codes[person] != UNKNOWN)
 
 
-def _put(found: ClassRisk, people: Any, columns: Any, categories: Any, each: dict[str, np.ndarray]) -> None:
+def _put(risk: ClassRisk, people: Any, columns: Any, categories: Any, each: dict[str, np.ndarray]) -> None:
     for name, values in each.items():
-        where = getattr(found, name)
+        where = getattr(risk, name)
         if where.ndim == 1:
             where[people] = values
         else:
@@ -179,31 +179,31 @@ class _Attack:
 
     def measure(self, people: Int[np.ndarray, " b"], rng: np.random.Generator) -> dict[str, np.ndarray]:
         """Weigh points: shared ones, or a person's own where these are worth little, or columns are known."""
-        found = self._given(people, rng) if self.points is None else self._shared(people, self.points, rng)
-        after, before, noise = (found.pop(name) for name in ("log_total", "log_total_before", "total_noise"))
-        del found["worth"]
+        measured = self._given(people, rng) if self.points is None else self._shared(people, self.points, rng)
+        after, before, noise = (measured.pop(name) for name in ("log_total", "log_total_before", "total_noise"))
+        del measured["worth"]
         truth = self._at_truth(people, after.T, before.T, noise)
         alone = {} if self.nearness is None else self._alone(people, self.nearness)
-        return found | truth | alone | self._mass(people, after.T, before.T, rng)
+        return measured | truth | alone | self._mass(people, after.T, before.T, rng)
 
     def _shared(
         self, people: Int[np.ndarray, " b"], points: PartPoints, rng: np.random.Generator
     ) -> dict[str, np.ndarray]:
         logs, before = self.beliefs.at_shared(points, people)
-        found = self._at_points(people, points, logs, before)
-        for place in np.flatnonzero(found["worth"] < ENOUGH_POINTS):
+        measured = self._at_points(people, points, logs, before)
+        for place in np.flatnonzero(measured["worth"] < ENOUGH_POINTS):
             person, own, seen = people[place : place + 1], points, logs[-1, :, place]
             for _ in range(OWN_ROUNDS):
                 own = self.beliefs.points(self.beliefs.learned(own, seen), rng, OWN_POINTS)
                 both = self.beliefs.at_shared(own, person)
                 seen = both[0][-1, :, 0]
                 better = self._at_points(person, own, *both)
-                if better["worth"][0] > found["worth"][place]:
+                if better["worth"][0] > measured["worth"][place]:
                     for name, values in better.items():
-                        found[name][place] = values[0]
-                if found["worth"][place] >= ENOUGH_POINTS:
+                        measured[name][place] = values[0]
+                if measured["worth"][place] >= ENOUGH_POINTS:
                     break
-        return found
+        return measured
 
     def _at_points(self, people: Int[np.ndarray, " b"], points: PartPoints, logs: Any, before: Any) -> Any:
         values, places, density = points.values[None], points.places[None], points.log_density[:, None]
@@ -274,15 +274,15 @@ class _Attack:
         """Return how well each value is known to somebody who knows all others."""
         rest = RestKnown.of(self.beliefs, people)
         values = rest.measurements(nearness.take(people, np.arange(self.beliefs.before.values.shape[1])))
-        found = {
+        measured = {
             f"alone_{name}": getattr(values, name) for name in ("probability", "error", "baseline", "expected")
         }
-        found |= {"alone_low": values.near.low, "alone_high": values.near.high}
+        measured |= {"alone_low": values.near.low, "alone_high": values.near.high}
         levels = [rest.levels(category) for category in range(self.beliefs.before.places.shape[1])]
         for number, name in enumerate(("probability", "error", "baseline")):
             each = [level[number] for level in levels]
-            found[f"level_alone_{name}"] = np.stack(each, axis=1) if each else np.zeros((len(people), 0))
-        return found
+            measured[f"level_alone_{name}"] = np.stack(each, axis=1) if each else np.zeros((len(people), 0))
+        return measured
 
     def _mass(
         self,
@@ -336,7 +336,7 @@ def attacked_with_classes(question: Question) -> Learned:
         adversary = _class_adversaries(question, stream)
     known = (question.known_measurements, question.known_categories)
     every = np.arange(len(records.values))
-    found = risk_with_classes(
+    risk = risk_with_classes(
         adversary,
         stream,
         replace(question.near.take(every, question.places), functions=None),
@@ -347,15 +347,15 @@ def attacked_with_classes(question: Question) -> Learned:
         watch=question.watch,
     )
     learned = question.nothing_learned(question.errors)
-    numbers = _distances_of_guess(records.values, found.guess, question.rows, known[0]) | {
-        "mass": found.mass, "mass_error": found.mass_error, "prior_mass": found.prior_mass,
-        "information_gain": found.gain, "information_gain_error": found.gain_error, EVIDENCE: found.evidence,
+    numbers = _distances_of_guess(records.values, risk.guess, question.rows, known[0]) | {
+        "mass": risk.mass, "mass_error": risk.mass_error, "prior_mass": risk.prior_mass,
+        "information_gain": risk.gain, "information_gain_error": risk.gain_error, EVIDENCE: risk.evidence,
     }  # fmt: skip
-    learned.guess[:] = np.where(np.isnan(found.guess), learned.guess, found.guess)
+    learned.guess[:] = np.where(np.isnan(risk.guess), learned.guess, risk.guess)
     places = {name: mechanism.categories.index(name) for name in question.judged_categories}
     levels = pattern_levels(question) if question.judges_gaps else {}
-    beliefs = found.beliefs(places, levels)
-    rest_known = found.rest_known(places) if learned.rest_known is not None else None
+    beliefs = risk.beliefs(places, levels)
+    rest_known = risk.rest_known(places) if learned.rest_known is not None else None
     measures = {name: numbers[name] for name in learned.measures}
     return Learned(measures, learned.guess, beliefs, rest_known)
 

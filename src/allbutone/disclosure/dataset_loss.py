@@ -116,15 +116,15 @@ class DatasetLoss(Loss):
     def slopes(self, s: Float[np.ndarray, " batch"]) -> tuple[Any, Any, Any]:
         """Return K, K′ and K″ at real s."""
         sign, a = (-1, 1 - s) if self.reverse else (1, s)
-        found = np.array([self._grid(row, float(power)).moments() for row, power in enumerate(a)]).T
+        moments = np.array([self._grid(row, float(power)).moments() for row, power in enumerate(a)]).T
         alpha, beta, t = 0.5 * (self.df - np.arange(1, self.p)), 0.5 * (self.rows - 1), 0.5 * a[:, None]
         # ψ(z) = log z − 1/(2z) + R′(z), each difference without cancellation
         low, high = alpha + t, alpha + beta + t
         rest = remainder_slopes(low)[0] - remainder_slopes(high)[0]
         first = 0.5 * np.sum(rest - np.log1p(beta / low) - 0.5 * beta / (low * high), axis=1)
         second = 0.25 * np.sum(polygamma(1, low) - polygamma(1, high), axis=1)
-        slope = found[1] + first + self._constant
-        return found[0] + self._closed(a), sign * slope, found[2] + second
+        slope = moments[1] + first + self._constant
+        return moments[0] + self._closed(a), sign * slope, moments[2] + second
 
     def _closed(self, a: Any) -> Any:
         """Return a·const + Σ_{i>1} log E[βᵢ^(a/2)]."""

@@ -94,8 +94,8 @@ class DerivedValues:
         natural = self.schema.to_natural(records)
         for place in self._as_recorded:
             natural[..., place] = self.natural[:, None, place]
-        found = _computed(self.schema, natural)
-        return (found >= self.low[:, None]) & (found <= self.high[:, None])
+        computed = _computed(self.schema, natural)
+        return (computed >= self.low[:, None]) & (computed <= self.high[:, None])
 
     @property
     def _as_recorded(self) -> list[int]:

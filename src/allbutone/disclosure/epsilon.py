@@ -150,15 +150,15 @@ class PrivacyLoss:
         # Without the record, L goes down to about −ν·ℓ: as ℓ grows, ε(ℓ)/ℓ settles, and is the same to nine digits
         # from 10⁹ on, where 1 + 1/ℓ has none left.
         near = np.minimum(augmented, MOST_AUGMENTED)
-        found = np.max(looked_up(partial(self._epsilons, None), near), axis=0) * (augmented / near)
+        epsilons = np.max(looked_up(partial(self._epsilons, None), near), axis=0) * (augmented / near)
         exact = np.ones(len(augmented), dtype=bool)
         if self.law.rows is not None:
             own, exact = looked_up_while_known(partial(self._epsilons, self.law.rows), near)
             exact = exact & (augmented == near)
-            found = np.where(exact, np.minimum(np.max(own, axis=0), found), found)
+            epsilons = np.where(exact, np.minimum(np.max(own, axis=0), epsilons), epsilons)
         gain, spread = looked_up(self._gains, augmented)
         return {
-            "epsilon": np.maximum(found - self._shift, 0.0),
+            "epsilon": np.maximum(epsilons - self._shift, 0.0),
             "exact": exact,
             "gain_of_one": gain,
             "gain_of_one_sd": spread,
@@ -193,17 +193,17 @@ class PrivacyLoss:
     ) -> Float[np.ndarray, "2 k"]:
         """Return ε of datasets, or of draws (None), in both directions, made positive."""
         losses = [self._loss(rows, augmented, reverse) for reverse in (False, True)]
-        found = [epsilon(loss, self.delta, self.count, checked=checked) for loss in losses]
-        return np.array(found) + self._shift
+        epsilons = [epsilon(loss, self.delta, self.count, checked=checked) for loss in losses]
+        return np.array(epsilons) + self._shift
 
     def _separations(
         self, rows: int | None, alarms: np.ndarray, augmented: Float[np.ndarray, " k"], checked: bool = False
     ) -> Float[np.ndarray, "rows k"]:
         """Return how far the worlds are apart at each share of false alarms, and by the area; made positive."""
         every = self._loss(rows, np.tile(augmented, len(alarms)))
-        found = separation(every, np.repeat(alarms, len(augmented)), self.count, checked=checked)
+        separations = separation(every, np.repeat(alarms, len(augmented)), self.count, checked=checked)
         by_area = separation_by_area(self._loss(rows, augmented), self.count)
-        return np.concatenate([found.reshape(len(alarms), -1), by_area[None]]) + LEAST_APART
+        return np.concatenate([separations.reshape(len(alarms), -1), by_area[None]]) + LEAST_APART
 
     def _gains(self, augmented: Float[np.ndarray, " k"]) -> Float[np.ndarray, "2 k"]:
         _, mean, variance = self._loss(self.law.rows, augmented).slopes(np.ones_like(augmented))

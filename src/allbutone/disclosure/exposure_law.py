@@ -166,15 +166,15 @@ def leverages(
         white = dtrsm(1.0, whole.root, away.T, lower=1, overwrite_b=1)  # in place: R⁻¹(x − μ), a record a column
         hat[start : start + BLOCK_ROWS] = kappa / (kappa - 1) * np.einsum("pn,pn->n", white, white)
     high = np.flatnonzero(hat > HIGH)
-    found = hat / np.where(hat > HIGH, 1.0, 1.0 - hat)
+    leverages = hat / np.where(hat > HIGH, 1.0, 1.0 - hat)
     for row in map(int, high):
         alone = prior.update(together(without(records, row), elsewhere))
         step = solve_rows(alone.root, records[row] - alone.mean)
         with np.errstate(over="ignore"):
-            found[row] = alone.mean_weight / (alone.mean_weight + 1) * float(step @ step)
-        if not np.isfinite(found[row]):
+            leverages[row] = alone.mean_weight / (alone.mean_weight + 1) * float(step @ step)
+        if not np.isfinite(leverages[row]):
             raise InputError(f"record {row + 1} is too far from all others to compute with", "correct it")
-    return found
+    return leverages
 
 
 def together(here: Moments, elsewhere: Moments | None) -> Moments:
@@ -224,8 +224,8 @@ class ExposureLaw:
         low, high = max(float(leverage.min()), 1e-12), max(float(leverage.max()), 1e-11)
         steep = self.ratio / max(count - 1, 1e-3) * np.geomspace(0.3, 5, GRID)  # around the threshold
         few = np.sort(np.concatenate([np.geomspace(low, high, GRID // 2), np.clip(steep, low, high)]))
-        found = np.concatenate([self.quantiles(part, count, [0.5])[0] for part in np.array_split(few, 3)])
-        return np.interp(np.log(np.maximum(leverage, low)), np.log(few), found)
+        medians = np.concatenate([self.quantiles(part, count, [0.5])[0] for part in np.array_split(few, 3)])
+        return np.interp(np.log(np.maximum(leverage, low)), np.log(few), medians)
 
     def quantiles(self, leverage: Any, count: Any, levels: Sequence[float]) -> Float[np.ndarray, "levels *each"]:
         """Return quantiles of the exposure over releases; negative towards the record's mirror image."""

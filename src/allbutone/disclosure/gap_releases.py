@@ -72,9 +72,9 @@ class GapReleases(Trials):
         self, count: int, people: Int[np.ndarray, " m"], releases: Sequence[int]
     ) -> Bool[np.ndarray, "r m"]:
         """Say which of these people each of these releases of `count` discloses."""
-        found = np.stack(in_parallel(lambda release: self._judged(count, people, release), list(releases)))
+        disclosed = np.stack(in_parallel(lambda release: self._judged(count, people, release), list(releases)))
         informed = self.informed
-        return found if informed is None else found | informed.discloses(count, people, releases)
+        return disclosed if informed is None else disclosed | informed.discloses(count, people, releases)
 
     def _judged(self, count: int, people: Int[np.ndarray, " m"], release: int) -> Bool[np.ndarray, " m"]:
         drawn, parameters = self.draw(count, release)
@@ -87,7 +87,7 @@ class GapReleases(Trials):
         ]
         adversary = GapAdversary(self.table, prior, tuple(seen), self.before, tuple(after), parameters)
         columns, categories = self.known
-        found = risk_with_gaps(
+        risk = risk_with_gaps(
             adversary,
             rng,
             rows=people,
@@ -98,18 +98,18 @@ class GapReleases(Trials):
             nearness=self.nearness,
         )
         unknown = [place for place in range(prior.p) if place not in columns]
-        pairs = [(found.probability[people][:, unknown], found.baseline[people][:, unknown])]
+        pairs = [(risk.probability[people][:, unknown], risk.baseline[people][:, unknown])]
         codes = self.table.codes[people]
         for place in range(codes.shape[1]):
             if place not in (*categories, *self.public):
                 own = np.arange(len(people)), np.maximum(codes[:, place], 0)
-                levels = (found.probabilities[place][people][own], found.baselines[place][people][own])
+                levels = (risk.probabilities[place][people][own], risk.baselines[place][people][own])
                 pairs.append(tuple(np.where(codes[:, place] < 0, np.nan, each)[:, None] for each in levels))  # type: ignore[arg-type]
         if self.mechanism.missing == KEEP_GAPS and tables:
             gaps = pattern_chances(self.table, [self.mechanism.incomplete(each) for each in tables])
             pairs.append((gaps[0][people, None], gaps[1][people, None]))
         if self.nearness is not None and self.outside is None:
-            alone = found.rest_known.of(people)
+            alone = risk.rest_known.of(people)
             pairs.append((alone.probability[:, unknown], alone.baseline[:, unknown]))
             judged = (
                 level for place, level in alone.levels.items() if int(place) not in (*categories, *self.public)
@@ -117,5 +117,5 @@ class GapReleases(Trials):
             pairs += [(level[0][:, None], level[2][:, None]) for level in judged]
         flags = [self.rule.discloses(after_it, before_it).any(axis=1) for after_it, before_it in pairs]
         if self.membership and self.nearness is not None:
-            flags.append(self.rule.discloses_membership(self.rule.membership_of(found.evidence[people])))
+            flags.append(self.rule.discloses_membership(self.rule.membership_of(risk.evidence[people])))
         return np.any(flags, axis=0)

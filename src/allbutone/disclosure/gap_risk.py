@@ -102,19 +102,19 @@ def risk_with_gaps(
         return judged(adversary.posteriors(records.take(block), block, known), block)
 
     measured = in_parallel(attack, blocks, watch=lambda each: watch(len(each[0].gain)))
-    found = _nothing(adversary, 0 if near is None or near.functions is None else near.functions.count)
-    found.guess[:, known_columns] = records.values[:, known_columns]
+    risk = _nothing(adversary, 0 if near is None or near.functions is None else near.functions.count)
+    risk.guess[:, known_columns] = records.values[:, known_columns]
     for block, each in zip(blocks, measured, strict=True):
-        _put(found, records, block, *each)
-    few = found.effective_draws < ENOUGH * len(adversary.before.models)
+        _put(risk, records, block, *each)
+    few = risk.effective_draws < ENOUGH * len(adversary.before.models)
     (doubtful,) = np.nonzero(few)
     for row, stream in zip(doubtful, rng.spawn(len(doubtful)), strict=True):
         alone = records.take([row])
         posteriors = adversary.without(int(row), stream, own).posteriors(alone, known=known)
-        _put(found, records, np.array([row]), *judged(posteriors, np.array([row])))
-        found.redrawn[row] = True
+        _put(risk, records, np.array([row]), *judged(posteriors, np.array([row])))
+        risk.redrawn[row] = True
         watch(0)
-    return found
+    return risk
 
 
 def _nothing(adversary: GapAdversary, functions: int) -> GapRisk:
@@ -142,7 +142,7 @@ def _nothing(adversary: GapAdversary, functions: int) -> GapRisk:
 
 
 def _put(
-    found: GapRisk,
+    risk: GapRisk,
     records: IncompleteRecords,
     rows: Int[np.ndarray, " m"],
     each: GapMeasures,
@@ -150,27 +150,27 @@ def _put(
 ) -> None:
     """Write what was measured of some records, which all have the same values missing."""
     told = {"probability": "within", "probability_error": "within_errors", "baseline": "within_baselines"}
-    found.guess[rows[:, None], each.columns] = each.guess
+    risk.guess[rows[:, None], each.columns] = each.guess
     for place, (name, measured) in enumerate(told.items()):
         values = getattr(each, measured)
-        getattr(found, name)[rows[:, None], each.columns] = values[:, : len(each.columns)]
-        found.functions[place, rows] = values[:, len(each.columns) :]
+        getattr(risk, name)[rows[:, None], each.columns] = values[:, : len(each.columns)]
+        risk.functions[place, rows] = values[:, len(each.columns) :]
     (known,) = np.nonzero(records.codes[rows[0]] != UNKNOWN)
-    found.guess_codes[rows[:, None], known] = each.combinations[each.guess_combination]
+    risk.guess_codes[rows[:, None], known] = each.combinations[each.guess_combination]
     start = 0
     for category in known:
-        size = found.probabilities[category].shape[1]
+        size = risk.probabilities[category].shape[1]
         levels = slice(start, start + size)
-        found.probabilities[category][rows] = each.levels[:, levels]
-        found.probability_errors[category][rows] = each.level_errors[:, levels]
-        found.baselines[category][rows] = each.level_baselines[:, levels]
+        risk.probabilities[category][rows] = each.levels[:, levels]
+        risk.probability_errors[category][rows] = each.level_errors[:, levels]
+        risk.baselines[category][rows] = each.level_baselines[:, levels]
         start += size
     for name in NUMBERS:
-        getattr(found, name)[rows] = getattr(each, name)
+        getattr(risk, name)[rows] = getattr(each, name)
     if alone is not None:
-        found.evidence[rows] = alone.evidence
+        risk.evidence[rows] = alone.evidence
         own = {str(category): level for category, level in zip(known, alone.levels, strict=True)}
-        found.rest_known.put(rows, each.columns, Beliefs.of_values(alone.measurements, dict(own)))
+        risk.rest_known.put(rows, each.columns, Beliefs.of_values(alone.measurements, dict(own)))
 
 
 def pattern_chances(
@@ -201,7 +201,7 @@ def attacked_with_gaps(question: Question) -> Learned:
     """
     stream = np.random.default_rng(question.rng)
     adversary, known = averaged(question, stream), question.known_measurements
-    found = risk_with_gaps(
+    risk = risk_with_gaps(
         adversary,
         stream,
         own=question.own_prior,
@@ -216,26 +216,26 @@ def attacked_with_gaps(question: Question) -> Learned:
         watch=question.watch,
     )
     learned = question.nothing_learned(question.errors)
-    distances = _distances(adversary, found, question)
+    distances = _distances(adversary, risk, question)
     numbers = {
-        "mass": found.mass, "mass_error": found.mass_error, "prior_mass": found.prior_mass,
-        "information_gain": found.gain, "information_gain_error": found.gain_error,
+        "mass": risk.mass, "mass_error": risk.mass_error, "prior_mass": risk.prior_mass,
+        "information_gain": risk.gain, "information_gain_error": risk.gain_error,
     }  # fmt: skip
     measures = {name: (distances | numbers)[name] for name in learned.measures if name != EVIDENCE}
     if EVIDENCE in learned.measures:
-        measures[EVIDENCE] = found.evidence
+        measures[EVIDENCE] = risk.evidence
     places = question.places
-    learned.guess[:, places] = found.guess
+    learned.guess[:, places] = risk.guess
     for name in ("probability", "probability_error", "baseline"):
-        getattr(learned.beliefs, name)[:, places] = getattr(found, name)
+        getattr(learned.beliefs, name)[:, places] = getattr(risk, name)
     if learned.derived is not None:
-        learned.derived[:] = found.functions
-    levels = (pattern_levels(question) if question.judges_gaps else {}) | _levels(question, found)
+        learned.derived[:] = risk.functions
+    levels = (pattern_levels(question) if question.judges_gaps else {}) | _levels(question, risk)
     if learned.rest_known is not None:
         every = np.arange(len(question.records.values))
         names = {name: str(question.mechanism.categories.index(name)) for name in question.judged_categories}
-        alone = {name: found.rest_known.levels[place] for name, place in names.items()}
-        learned.rest_known.put(every, places, replace(found.rest_known, levels=alone))
+        alone = {name: risk.rest_known.levels[place] for name, place in names.items()}
+        learned.rest_known.put(every, places, replace(risk.rest_known, levels=alone))
     return replace(learned, measures=measures, beliefs=replace(learned.beliefs, levels=levels))
 
 
@@ -260,7 +260,7 @@ def _part_averaged(question: Question, part: Part, rng: np.random.Generator) -> 
     return everyone if part.people is None else replace(everyone, start=part.people.indices(people)[0])
 
 
-def _distances(adversary: GapAdversary, found: GapRisk, question: Question) -> dict[str, np.ndarray]:
+def _distances(adversary: GapAdversary, risk: GapRisk, question: Question) -> dict[str, np.ndarray]:
     """Return how near the guess comes to what is observed, beside the others' centre, averaged over their gaps.
 
     Of a record of which some measurements are known, the others are looked at, from their centre given these.
@@ -282,7 +282,7 @@ def _distances(adversary: GapAdversary, found: GapRisk, question: Question) -> d
         slope = np.linalg.solve(spread[row][np.ix_(told, told)], spread[row][np.ix_(told, left)])
         middle = centre[row, left] + (truth[row, told] - centre[row, told]) @ slope
         width = spread[row][np.ix_(left, left)] - spread[row][np.ix_(left, told)] @ slope
-        columns[:, row] = nearness_of_guess(truth[row, left] - middle, found.guess[row, left] - middle, width)
+        columns[:, row] = nearness_of_guess(truth[row, left] - middle, risk.guess[row, left] - middle, width)
     return dict(zip(MEASURES[:4], columns, strict=True))
 
 
@@ -294,13 +294,13 @@ def pattern_levels(question: Question) -> Levels:
     return {GAPS: (probability, np.zeros(len(probability)), baseline)}
 
 
-def _levels(question: Question, found: GapRisk) -> Levels:
+def _levels(question: Question, risk: GapRisk) -> Levels:
     """Return the probability of each record's own level of the categories that are judged."""
     codes = question.mechanism.incomplete(question.records).codes
     levels: Levels = {}
     for name in question.judged_categories:
         place, rows = question.mechanism.categories.index(name), np.arange(len(codes))
         level = codes[:, place]
-        told = (found.probabilities[place], found.probability_errors[place], found.baselines[place])
+        told = (risk.probabilities[place], risk.probability_errors[place], risk.baselines[place])
         levels[name] = tuple(np.where(level < 0, np.nan, values[rows, level]) for values in told)
     return levels

@@ -151,10 +151,10 @@ class _Shape:
 
     def log_height(self, s2: np.ndarray, w2: np.ndarray) -> np.ndarray:
         """Return log p at s² and ‖w‖²."""
-        found = self.outward * np.log1p(s2 + w2)
+        height = self.outward * np.log1p(s2 + w2)
         if self.rows is None:
-            return 0.5 * (found - self.count * self.df * (self.eigenvalue * s2 + w2))
-        return 0.5 * (found - self.weight * np.log1p(self.bulk * (self.eigenvalue * s2 + w2)))
+            return 0.5 * (height - self.count * self.df * (self.eigenvalue * s2 + w2))
+        return 0.5 * (height - self.weight * np.log1p(self.bulk * (self.eigenvalue * s2 + w2)))
 
     def across(self, s2: np.ndarray, w2: np.ndarray) -> np.ndarray:
         """Return the precision across the axis: minus twice the slope of log p in ‖w‖²."""
@@ -276,20 +276,20 @@ class Lineup:
         Who has less leverage has less chance: it ends where all that follow are negligible, or together too many.
         """
         people, starts, means = len(self.order), [], []
-        found, total, start = np.zeros(people), 0.0, 0
+        chances, total, start = np.zeros(people), 0.0, 0
         while start < people:
             here = self._chances_of(start, count)
-            found[start : start + len(here)] = here
+            chances[start : start + len(here)] = here
             starts.append(start + len(here) / 2)
             means.append(float(np.mean(here)))
             if len(starts) > 1:
                 first = min(people, int(starts[-2]) + TOGETHER // 2)
-                found[first:start] = np.interp(np.arange(first, start), starts[-2:], means[-2:])
-            total = float(np.sum(found[: start + len(here)]))
+                chances[first:start] = np.interp(np.arange(first, start), starts[-2:], means[-2:])
+            total = float(np.sum(chances[: start + len(here)]))
             if total > too_many or means[-1] * (people - start + self.unseen) < NEGLIGIBLE:
                 break
             start += TOGETHER if start < ALL_OF else start
-        return found
+        return chances
 
     def _chances_of(self, start: int, count: int) -> Float[np.ndarray, " m"]:
         if (start, count) not in self.known:

@@ -132,10 +132,10 @@ def separation(
             apart = side * ndtri_exp(np.minimum(np.log(side * total) + top, 0.0)) - ndtri(false_alarms)
         return np.where(line.settled, apart, np.nan)
 
-    found = on(c)
+    mu = on(c)
     if checked:
-        found = np.where(np.abs(on(start + NEARER * (c - start)) - found) <= AGREE * (1 + found), found, np.nan)
-    return np.maximum(found, 0.0)
+        mu = np.where(np.abs(on(start + NEARER * (c - start)) - mu) <= AGREE * (1 + mu), mu, np.nan)
+    return np.maximum(mu, 0.0)
 
 
 def separation_by_area(loss: Loss, count: int = 1) -> Float[np.ndarray, " batch"]:

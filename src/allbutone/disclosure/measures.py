@@ -173,11 +173,11 @@ def _learned(
                 further = prior_functions(here, near.functions, effort.points)
                 learned["baseline"] = np.concatenate([learned["baseline"], further], axis=1)
     limits = None if near is None else rule.needed(learned["baseline"])
-    density, found = _integrated(posteriors, modes, white, inside, effort, limits)
+    density, integrals = _integrated(posteriors, modes, white, inside, effort, limits)
     return learned | {
-        "information_gain": density - known, "information_gain_error": np.hypot(found.log_total_error, error),
-        "mass": found.mass, "mass_error": found.mass_error,
-        "probability": found.within, "probability_error": found.within_error,
+        "information_gain": density - known, "information_gain_error": np.hypot(integrals.log_total_error, error),
+        "mass": integrals.mass, "mass_error": integrals.mass_error,
+        "probability": integrals.within, "probability_error": integrals.within_error,
     }  # fmt: skip
 
 
@@ -198,8 +198,8 @@ def _integrated(
     if near is not None:
         ends = (as_array(end, like=white) for end in (near.low, near.high))
         near = Intervals(*ends, functions=near.functions)
-    found = integrate(posteriors, modes, ball, effort.points, effort.size, effort.replicates, near, limits)
-    return to_numpy(posteriors.value(white)) - found.log_total, found
+    integrals = integrate(posteriors, modes, ball, effort.points, effort.size, effort.replicates, near, limits)
+    return to_numpy(posteriors.value(white)) - integrals.log_total, integrals
 
 
 def nearness_of_guess(
@@ -238,7 +238,7 @@ def prior_mass(problem: LogQuadratic, white: Float[np.ndarray, "n p"], radius: f
     """
     c = np.broadcast_to(np.asarray(problem.inflation), len(white))
     df = np.broadcast_to(np.asarray(problem.df), len(white))
-    found, offset = np.empty(len(white)), np.sum(white * white, axis=-1)
+    masses, offset = np.empty(len(white)), np.sum(white * white, axis=-1)
     for each in np.unique(df):
         these = df == each
         nodes, weights = _chi_square_rule(float(each) + 1 - problem.p)
@@ -246,8 +246,8 @@ def prior_mass(problem: LogQuadratic, white: Float[np.ndarray, "n p"], radius: f
         reach, away = scale * radius**2 / each, scale * offset[these, None]
         # SciPy gives up on records a thousand deviations out, where nothing is left
         lost = np.sqrt(away) - np.sqrt(reach) > 40
-        found[these] = np.where(lost, 0.0, chndtr(reach, problem.p, np.where(lost, 0.0, away))) @ weights
-    return found
+        masses[these] = np.where(lost, 0.0, chndtr(reach, problem.p, np.where(lost, 0.0, away))) @ weights
+    return masses
 
 
 def prior_probability(problem: LogQuadratic, near: Intervals) -> Float[np.ndarray, "n p"]:
@@ -268,7 +268,7 @@ def prior_functions(problem: LogQuadratic, functions: Functions, points: Points)
     """
     n = len(problem.centre)
     c, df = (np.broadcast_to(np.asarray(each, dtype=float), n) for each in (problem.inflation, problem.df))
-    found = np.empty((n, functions.count))
+    shares = np.empty((n, functions.count))
     for each in np.unique(df):
         freedom = float(each) + 1 - problem.p
         white = points.student(BEFORE, problem.p, POINTS_BEFORE, freedom)
@@ -278,8 +278,8 @@ def prior_functions(problem: LogQuadratic, functions: Functions, points: Points)
             scale = 1 / np.sqrt(c[rows] * freedom)
             root = np.broadcast_to(problem.root, (n, problem.p, problem.p))[rows]
             records = problem.centre[rows, None] + scale[:, None, None] * (white @ root.swapaxes(-1, -2))
-            found[rows] = np.mean(functions.take(rows).holds(records), axis=1)
-    return found
+            shares[rows] = np.mean(functions.take(rows).holds(records), axis=1)
+    return shares
 
 
 def _chi_square_rule(df: float) -> tuple[np.ndarray, np.ndarray]:

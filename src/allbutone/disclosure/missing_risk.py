@@ -99,10 +99,10 @@ def measure_groups(
     def attack(work: tuple[list[Group], np.random.Generator]) -> tuple[np.ndarray, Measures]:
         block, stream = work
         others = stacked([prior.update(Moments.of(np.delete(values, one.missing, axis=0))) for one in block])
-        found = sample_group(others, released, len(block[0].missing), stream)
+        sampled = sample_group(others, released, len(block[0].missing), stream)
         places = np.concatenate([one.targets for one in block])
         which = np.repeat(np.arange(len(block)), [len(one.targets) for one in block])
-        return places, measure_missing(found, values[places], which, radius, near and near.take(places))
+        return places, measure_missing(sampled, values[places], which, radius, near and near.take(places))
 
     work = list(zip(blocks, rng.spawn(len(blocks)), strict=True))
     return in_parallel(attack, work, watch=lambda result: watch(len(result[0])))
@@ -118,7 +118,7 @@ def sample_group(
 
 
 def measure_missing(
-    found: Sequence[MissingPosterior],
+    sampled: Sequence[MissingPosterior],
     truth: Float[np.ndarray, "n p"],
     which: Int[np.ndarray, " n"],
     radius: float | None = None,
@@ -129,28 +129,28 @@ def measure_missing(
     The measures are those of `measure`, in the metric of the records that the adversary has. The guess is the mode
     of a missing record's posterior; all that are missing together have the same.
     """
-    others = stacked([found[table].others for table in which])
-    p, guess = truth.shape[1], np.stack([found[table].mode for table in which])
+    others = stacked([sampled[table].others for table in which])
+    p, guess = truth.shape[1], np.stack([sampled[table].mode for table in which])
     nothing = from_parameters(others, others.root, 0, np.zeros((len(truth), p, p)), np.zeros(truth.shape))
     known = measure(nothing, truth, guess=guess)
     white = nothing.whiten(truth)
     density, error = np.empty(len(truth)), np.empty(len(truth))
     for table in np.unique(which):
         these = which == table
-        density[these] = found[table].log_density(truth[these])
-        error[these] = found[table].log_density_error(truth[these])
+        density[these] = sampled[table].log_density(truth[these])
+        error[these] = sampled[table].log_density_error(truth[these])
     before = prior_log_density(nothing, white) - nothing.log_volume
     learned = replace(known, information_gain=density - before, information_gain_error=error)
     if near is not None:
         inside, off = np.empty(truth.shape), np.empty(truth.shape)
         for table in np.unique(which):
             these = which == table
-            inside[these], off[these] = found[table].within(near.take(these))
+            inside[these], off[these] = sampled[table].within(near.take(these))
         baseline = prior_probability(nothing, near)
         learned = replace(learned, probability=inside, probability_error=off, baseline=baseline)
     if radius is None:
         return learned
-    masses = [found[table].mass_within(record, radius) for table, record in zip(which, truth, strict=True)]
+    masses = [sampled[table].mass_within(record, radius) for table, record in zip(which, truth, strict=True)]
     errors = np.array([mass.standard_error for mass in masses])
     nearby = prior_mass(nothing, white, radius)
     return replace(learned, mass=np.array(masses, dtype=float), mass_error=errors, prior_mass=nearby)
@@ -292,18 +292,18 @@ def attacked_lacking_records(question: Question) -> Learned:
     if mechanism.is_normal and len(question.parts) == 1 and question.own_prior is None:
         assert mechanism.normal is not None
         inside = (question.radius, replace(question.near, functions=None))
-        for rows, found in measure_groups(
+        for rows, measured in measure_groups(
             values, question.release, mechanism.normal, groups, stream, *inside, question.watch
         ):
-            learned.put(rows, range(values.shape[1]), found)
+            learned.put(rows, range(values.shape[1]), measured)
         return learned
     near = replace(question.near.take(np.arange(len(values)), question.places), functions=None)
     told = measure_missing_in_cells(
         question.leave_one_out(), groups, stream, near, question.radius, question.known_categories,
         question.points, question.watch,
     )  # fmt: skip
-    for rows, found, of_categories in told:
-        learned.put(rows, question.places, found)
+    for rows, measured, of_categories in told:
+        learned.put(rows, question.places, measured)
         for name, whole in learned.beliefs.levels.items():
             for column, part in zip(whole, of_categories[mechanism.categories.index(name)], strict=True):
                 column[rows] = part
@@ -335,7 +335,7 @@ def _sampled_with_gaps(question: Question) -> Learned:
         there = codes[:, question.mechanism.categories.index(name)] >= 0
         levels[name] = (averaged(own, there), spread(own, errors, there), averaged(before, there))
     probabilities = [each.probability for each in beliefs]
-    found = replace(
+    mean_beliefs = replace(
         beliefs[0],
         probability=averaged(probabilities, observed),
         probability_error=spread(probabilities, [each.probability_error for each in beliefs], observed),
@@ -345,7 +345,7 @@ def _sampled_with_gaps(question: Question) -> Learned:
     whole = np.all(observed, axis=1) & np.all(codes >= 0, axis=1)
     measures = {name: averaged([each.measures[name] for each in every], whole) for name in every[0].measures}
     guess = averaged([each.guess for each in every], np.ones_like(observed))
-    return replace(every[0], measures=measures, guess=guess, beliefs=found)
+    return replace(every[0], measures=measures, guess=guess, beliefs=mean_beliefs)
 
 
 def _completed(question: Question, rng: np.random.Generator) -> Question:

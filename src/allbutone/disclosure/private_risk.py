@@ -142,9 +142,9 @@ class _Before:
         parts = self.locations.shape[1]
         each = draws[: len(draws) // parts * parts].reshape(-1, parts, draws.shape[1]).swapaxes(0, 1)
         roots = np.linalg.cholesky(self.scales)
-        found = self.locations[:, :, None] + each @ np.swapaxes(roots, -1, -2)
+        points = self.locations[:, :, None] + each @ np.swapaxes(roots, -1, -2)
         logs = np.repeat(self.log_weights + np.log(parts), each.shape[1], axis=1)
-        return found.reshape(len(found), -1, draws.shape[1]), logs
+        return points.reshape(len(points), -1, draws.shape[1]), logs
 
     def within(self, near: Intervals) -> Float[np.ndarray, "b p"]:
         """Return the probability of an interval of each value."""
@@ -394,13 +394,13 @@ class _Adversary:
 
     def _of_counts(self) -> Float[np.ndarray, "n cells"]:
         """Return the log likelihood ratio of the noisy counts: each cell against the record's own."""
-        found = np.zeros((len(self.own), self.told.ball.cells.count))
+        logs = np.zeros((len(self.own), self.told.ball.cells.count))
         for margin in self.told.counts:
             at = index_of(self.told.ball.cells, margin.places)
             noise = margin.counts - np.bincount(at[self.cells], minlength=len(margin.counts))
             mine = at[self.cells][:, None]
-            found += np.where(at == mine, 0.0, noise[at] - noise[mine] - 1) / margin.noise**2
-        return found
+            logs += np.where(at == mine, 0.0, noise[at] - noise[mine] - 1) / margin.noise**2
+        return logs
 
     def _at_truth(self, block: Any) -> Float[np.ndarray, " b"]:
         codes = self.told.ball.codes[self.cells[block]]
@@ -449,11 +449,11 @@ def attacked_with_guarantee(question: Question) -> tuple[Question, Learned]:
         )
     require_processor(question.device, "a release with a guarantee")
     assert isinstance(question.release, Release)
-    found = private_beliefs(question.records, question.release, question.judged_categories)
+    told = private_beliefs(question.records, question.release, question.judged_categories)
     # the noise is all that hides a person: there is one release, whose evidence is the gain
-    measures = {"information_gain": found.gain, EVIDENCE: found.gain}
-    if found.patterns is not None:
-        found.beliefs.levels[GAPS] = found.patterns
-    learned = Learned(measures, found.records.values, found.beliefs, found.rest_known, found.bounds)
-    learned = replace(learned, derived=found.derived)
-    return replace(question, records=found.records, near=found.near), learned
+    measures = {"information_gain": told.gain, EVIDENCE: told.gain}
+    if told.patterns is not None:
+        told.beliefs.levels[GAPS] = told.patterns
+    learned = Learned(measures, told.records.values, told.beliefs, told.rest_known, told.bounds)
+    learned = replace(learned, derived=told.derived)
+    return replace(question, records=told.records, near=told.near), learned

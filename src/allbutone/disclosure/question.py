@@ -235,11 +235,11 @@ class Question:
         names, alone = [*self.measures, *errors], self.all_but_one_value
         if self.judges_membership:
             names.append(EVIDENCE)
-        found = Learned.nothing(self.records.values, names, self.judged_categories, alone)
+        nothing = Learned.nothing(self.records.values, names, self.judged_categories, alone)
         if self.near.functions is None:
-            return found
+            return nothing
         shape = (3, len(self.records.values), self.near.functions.count)
-        return replace(found, derived=np.full(shape, np.nan))
+        return replace(nothing, derived=np.full(shape, np.nan))
 
     @property
     def judges_gaps(self) -> bool:
@@ -383,17 +383,17 @@ class Learned:
         derived = [None if each is None else each[:, rows] for each in (self.derived, self.derived_rest_known)]
         return Learned(measures, self.guess[rows], self.beliefs.of(rows), rest_known, further, *derived)
 
-    def put(self, rows: Int[np.ndarray, " b"], places: Sequence[int], found: Any) -> None:
+    def put(self, rows: Int[np.ndarray, " b"], places: Sequence[int], measured: Any) -> None:
         """Write what was measured of some records in some of their columns."""
         for name, column in self.measures.items():
             if name != EVIDENCE:
-                column[rows] = getattr(found, name)
+                column[rows] = getattr(measured, name)
         here = np.ix_(rows, np.asarray(places, dtype=int))
-        self.guess[here] = found.guess
+        self.guess[here] = measured.guess
         for name in ("probability", "probability_error", "baseline"):
-            getattr(self.beliefs, name)[here] = getattr(found, name)
+            getattr(self.beliefs, name)[here] = getattr(measured, name)
         if self.derived is not None:
-            self.derived[:, rows] = found.functions
+            self.derived[:, rows] = measured.functions
 
 
 def names_of_measures(names: Sequence[str], radius: float | None) -> list[str]:

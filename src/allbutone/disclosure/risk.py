@@ -221,9 +221,9 @@ def exact_in_cells(question: Question) -> Learned:
         watch=lambda result: question.watch(len(result[0])),
         anywhere=device is None,  # a device is this computer's own
     )
-    for rows, beliefs, found, rest_known, evidence in results:
-        if found is not None:
-            learned.put(rows, unknown, found)
+    for rows, beliefs, measured, rest_known, evidence in results:
+        if measured is not None:
+            learned.put(rows, unknown, measured)
         if EVIDENCE in learned.measures:
             learned.measures[EVIDENCE][rows] = evidence
         for name, levels in learned.beliefs.levels.items():
@@ -251,8 +251,8 @@ def _attacked_in_cells(
     rest_known = None
     if question.all_but_one_value:
         nearness = question.near.rest_known.take(rows, question.places)
-        found = value_beliefs(posteriors, truth, nearness, before)
-        rest_known = Beliefs.of_values(found, _levels_alone(question, everyone, rows))
+        values = value_beliefs(posteriors, truth, nearness, before)
+        rest_known = Beliefs.of_values(values, _levels_alone(question, everyone, rows))
     if given:
         posteriors = posteriors.given(given, truth[:, given])
         before = None if before is None else before.given(given, truth[:, given])
@@ -302,8 +302,8 @@ def exact_in_one_cell(question: Question) -> Learned:
                 further,
             )
             learned.measures[EVIDENCE][slice(None) if part.people is None else part.people] += told
-    for rows, found, rest_known in results:
-        learned.put(rows, unknown, found)
+    for rows, measured, rest_known in results:
+        learned.put(rows, unknown, measured)
         if learned.rest_known is not None and rest_known is not None:
             learned.rest_known.put(rows, question.places, rest_known)
     return learned
@@ -313,12 +313,12 @@ def _attacked_in_one_cell(
     question: Question, everyone: LeaveOneOut, block: tuple[np.ndarray, tuple[int, ...]]
 ) -> tuple[np.ndarray, Measures, Beliefs | None]:
     """Attack a block of records that share their known features."""
-    rows, found = measure_block(everyone, question.asked, block)
+    rows, measured = measure_block(everyone, question.asked, block)
     if not question.all_but_one_value:
-        return rows, found, None
+        return rows, measured, None
     truth, nearness = to_numpy(everyone.targets(rows)), question.near.rest_known.take(rows, question.places)
-    values = value_beliefs(in_numpy(found.posteriors), truth, nearness)
-    return rows, found, Beliefs.of_values(values, {})
+    values = value_beliefs(in_numpy(measured.posteriors), truth, nearness)
+    return rows, measured, Beliefs.of_values(values, {})
 
 
 def measure_block(
@@ -329,5 +329,5 @@ def measure_block(
     with own_queue(everyone.device):
         targets, posteriors = everyone.targets(rows), everyone.problem(rows, known)
         unknown = [place for place in range(targets.shape[1]) if place not in known]
-        found = asked.measured(posteriors, targets[:, unknown], rows, unknown)
-        return rows, found.in_numpy()
+        measured = asked.measured(posteriors, targets[:, unknown], rows, unknown)
+        return rows, measured.in_numpy()

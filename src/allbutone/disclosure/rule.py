@@ -334,17 +334,17 @@ class Beliefs:
         self, order: Sequence[str], measurements: Sequence[str], prefix: str = ""
     ) -> dict[str, Float[np.ndarray, " n"]]:
         """Return them as columns of a risk table; `order`: of the measurements in the arrays."""
-        found: dict[str, Float[np.ndarray, " n"]] = {}
+        columns: dict[str, Float[np.ndarray, " n"]] = {}
         for name in measurements:
             place = order.index(name)
-            found[prefix + PROBABILITY + name] = self.probability[:, place]
-            found[prefix + BASELINE + name] = self.baseline[:, place]
-            found[prefix + ERROR + name] = self.probability_error[:, place]
+            columns[prefix + PROBABILITY + name] = self.probability[:, place]
+            columns[prefix + BASELINE + name] = self.baseline[:, place]
+            columns[prefix + ERROR + name] = self.probability_error[:, place]
         for name, (probability, error, baseline) in self.levels.items():
-            found[prefix + PROBABILITY + name] = probability
-            found[prefix + BASELINE + name] = baseline
-            found[prefix + ERROR + name] = error
-        return found
+            columns[prefix + PROBABILITY + name] = probability
+            columns[prefix + BASELINE + name] = baseline
+            columns[prefix + ERROR + name] = error
+        return columns
 
 
 def belief_columns(

@@ -89,7 +89,7 @@ class SimulatedDatasets:
         """
         p, m = self.mean.shape
         xp, numbers = array_namespace(self.mean), (leverage, lean, spread, eta, height)
-        found = [xp.empty((m, size), dtype=xp.float64, device=device(self.mean)) for size in (p * p, p, 1)]
+        wells = [xp.empty((m, size), dtype=xp.float64, device=device(self.mean)) for size in (p * p, p, 1)]
         places = [max(i, j) * (max(i, j) + 1) // 2 + min(i, j) for i in range(p) for j in range(p)]
         index = as_array(np.array(places), like=self.mean)
         step = max(LEAST, DATASET_NUMBERS // p**2) if is_numpy_array(self.mean) else m
@@ -98,9 +98,9 @@ class SimulatedDatasets:
             triangle, *rest = self._wells(
                 some, *(each[some] if getattr(each, "ndim", 0) else each for each in numbers)
             )
-            for whole, part in zip(found, (xp.take(triangle, index, axis=0), *rest), strict=True):
+            for whole, part in zip(wells, (xp.take(triangle, index, axis=0), *rest), strict=True):
                 whole[some, :] = part.T
-        return xp.reshape(found[0], (m, p, p)), found[1], found[2][:, 0]
+        return xp.reshape(wells[0], (m, p, p)), wells[1], wells[2][:, 0]
 
     def _wells(
         self,
@@ -318,8 +318,8 @@ def simulate(
     size, parts = releases_at_once(law, count), []
     for start in range(0, replicates, size):
         drawn = SimulatedReleases.of(law, count, min(size, replicates - start), rng)
-        found = measure(*drawn.problem(leverage))
-        parts.append((found.exposure, found.relative_error))
+        measured = measure(*drawn.problem(leverage))
+        parts.append((measured.exposure, measured.relative_error))
     exposure, relative_error = (np.concatenate(each) for each in zip(*parts, strict=True))
     return exposure, relative_error
 

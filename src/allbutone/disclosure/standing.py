@@ -96,15 +96,15 @@ def others_of(
 
     `elsewhere`: the moments of further records.
     """
-    found = remove_each(whole, values[rows])
+    others = remove_each(whole, values[rows])
     high = np.flatnonzero(leverage > HIGH / (1 - HIGH))
     if not len(high):
-        return found
-    mean, scale = np.array(found.mean), np.array(found.scale)
+        return others
+    mean, scale = np.array(others.mean), np.array(others.scale)
     for place in high:  # taking these out of the whole would cost digits
         alone = prior.update(together(without(values, int(rows[place])), elsewhere))
         mean[place], scale[place] = alone.mean, alone.scale
-    return NIW(mean, found.mean_weight, found.df, scale)
+    return NIW(mean, others.mean_weight, others.df, scale)
 
 
 # Who stands out in a table that stays in its engine: how many by how much, and the few worst themselves.
@@ -167,12 +167,12 @@ def standing_out(
     most = min(most, len(records))
     # no engine need sort more than those above the last step that enough are above
     step = ladder[above >= most][-1:]
-    found, hat, keys = distances.farthest(most, beyond=float((step / (1 + step))[0]) if len(step) else None)
+    farthest, hat, keys = distances.farthest(most, beyond=float((step / (1 + step))[0]) if len(step) else None)
     high = hat > HIGH
     inside = Moments.of_sums(distances.sums_within(HIGH)) if high.any() else moments
-    elsewhere = inside if high.all() else inside.without(Moments.of(found.values[~high]))
-    leverage = leverages(found.values, prior, elsewhere if elsewhere.count else None)
-    return _ordered(StandingOut(moments, elsewhere, found, leverage, ladder, above, keys))
+    elsewhere = inside if high.all() else inside.without(Moments.of(farthest.values[~high]))
+    leverage = leverages(farthest.values, prior, elsewhere if elsewhere.count else None)
+    return _ordered(StandingOut(moments, elsewhere, farthest, leverage, ladder, above, keys))
 
 
 def far_out(records: LazyRecords, prior: LocationModel) -> tuple[MixedRecords, Moments]:
@@ -208,14 +208,14 @@ def standing_out_in_cells(
     ladder, above = _ladder(distances, whole.p, len(records))
     small = _smallest(moments.count[cells], cells, most)
     in_small = int(moments.count[small].sum())
-    found, hat, keys = distances.farthest(min(most + in_small, len(records)), cells=small)
-    fetched = MixedRecords.of(prior.cells.of_codes(found.categories.codes), found.values)
+    farthest, hat, keys = distances.farthest(min(most + in_small, len(records)), cells=small)
+    fetched = MixedRecords.of(prior.cells.of_codes(farthest.categories.codes), farthest.values)
     high = hat > HIGH
     inside = prior.moments(distances.sums_within(HIGH)) if high.any() else moments
     elsewhere = inside.without(prior.moments(fetched.take(~high)))
     everyone = MixedLeaveOneOut.of(fetched, prior, elsewhere=elsewhere)
     leverage = leverages_among(everyone.before(np.arange(len(fetched)), fetched.cells), fetched.values)
-    return _ordered(StandingOut(moments, elsewhere, found, leverage, ladder, above, keys))
+    return _ordered(StandingOut(moments, elsewhere, farthest, leverage, ladder, above, keys))
 
 
 def _centres(model: NIW, cells: Int[np.ndarray, " c"]) -> Centres:

@@ -218,7 +218,7 @@ class TableDraws:
         cells = np.arange(self.whole.cells.count)
         own = self.own(cells)
         centre = np.asarray(self.whole.at(cells, np.zeros((len(cells), 0))).mean)
-        found = []
+        moments = []
         for number, counts in enumerate(drawn.counts):
             white = drawn.outcomes[number].reshape(len(cells), -1) / np.sqrt(np.maximum(counts, 1))[:, None]
             mean = np.where(counts[:, None] > 0, centre + np.einsum("cpq,cq->cp", self.roots[own], white), 0.0)
@@ -228,8 +228,8 @@ class TableDraws:
                 scatter[:] = within
             else:
                 scatter[int(np.argmax(counts))] = within[0]
-            found.append(Moments(counts.astype(float), mean, scatter))
-        return found
+            moments.append(Moments(counts.astype(float), mean, scatter))
+        return moments
 
     def as_parameters(self, drawn: DrawnParameters) -> Parameters:
         """Return draws of the parameters in the table's units."""
@@ -244,9 +244,9 @@ class TableDraws:
 def _triangles(rng: np.random.Generator, df: Float[np.ndarray, "*batch p"]) -> Float[np.ndarray, "*batch p p"]:
     """Draw lower triangles by Bartlett; with fewer degrees of freedom than p, only so many columns are not 0."""
     p = df.shape[-1]
-    found = np.tril(rng.standard_normal((*df.shape, p)), -1) * (df > 0)[..., None, :]
-    found[..., range(p), range(p)] = np.sqrt(rng.chisquare(np.maximum(df, 1e-300)) * (df > 0))
-    return found
+    triangles = np.tril(rng.standard_normal((*df.shape, p)), -1) * (df > 0)[..., None, :]
+    triangles[..., range(p), range(p)] = np.sqrt(rng.chisquare(np.maximum(df, 1e-300)) * (df > 0))
+    return triangles
 
 
 # How many datasets leave every category unfound: the counts of simulated releases, all people at once.
@@ -302,11 +302,11 @@ class CountedCells:
         top = np.maximum(highest, without)
         ours, own, scale = np.exp(all_in - highest), np.exp(without - top), np.exp(highest - top)
         total = np.where(here, (_over(np.add, ours, self.groups) - ours) * scale + own, 1.0)
-        found = []
+        shares = []
         for category in self.judged:
             level = self.groups * self.cells.sizes[category] + self.cells.codes[:, category]
-            found.append(((_over(np.add, ours, level) - ours) * scale + own) / total * here)
-        return np.stack(found, axis=-1)
+            shares.append(((_over(np.add, ours, level) - ours) * scale + own) / total * here)
+        return np.stack(shares, axis=-1)
 
 
 def _over(
@@ -315,10 +315,10 @@ def _over(
     """Return, for each cell, the sum or the maximum over its group."""
     order = np.argsort(groups, kind="stable")
     _, first, which = np.unique(groups[order], return_index=True, return_inverse=True)
-    found = what.reduceat(values[:, order], first, axis=1)
+    reduced = what.reduceat(values[:, order], first, axis=1)
     back = np.empty_like(order)
     back[order] = which
-    return found[:, back]
+    return reduced[:, back]
 
 
 def category_chances(

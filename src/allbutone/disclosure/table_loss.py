@@ -408,25 +408,25 @@ class RecordLosses:
     ) -> dict[str, np.ndarray]:
         """Return the columns of `privacy`; those of a record that lacks a category are NaN."""
         n, k = len(self.measured), len(alarms)
-        found = {
+        columns = {
             name: np.full(n, np.nan) for name in ("epsilon", "gain_of_one", "gain_of_one_sd", "epsilon_error")
         }
         apart = np.full((n, k + 1), np.nan)
         for which in self._alike():
             numbers = self._judged(rows, which, count, delta, alarms)
-            found["epsilon"][which] = np.max(numbers[:2], axis=0)
+            columns["epsilon"][which] = np.max(numbers[:2], axis=0)
             apart[which] = numbers[2:].T
             some = self.loss(rows, which)
             _, mean, variance = some.slopes(np.ones(len(which)))
-            found["gain_of_one"][which], found["gain_of_one_sd"][which] = mean, np.sqrt(variance)
+            columns["gain_of_one"][which], columns["gain_of_one_sd"][which] = mean, np.sqrt(variance)
             if len(self.weight) > 1:
-                found["epsilon_error"][which] = self._errors(rows, which, count, delta)
+                columns["epsilon_error"][which] = self._errors(rows, which, count, delta)
         test = BestTest(alarms, ndtr(-ndtri(alarms) - apart[:, :-1]), ndtr(apart[:, -1] / np.sqrt(2)),
                         self.has_cell, np.zeros(n))  # fmt: skip
-        errors = {"epsilon_error": found.pop("epsilon_error")} if len(self.weight) > 1 else {}
+        errors = {"epsilon_error": columns.pop("epsilon_error")} if len(self.weight) > 1 else {}
         exact = self.has_cell & ((rows is None) | (self.measured == 0))
-        first = {"leverage": self.leverage, "epsilon": found.pop("epsilon"), "exact": exact}
-        return {**first, **found, **test.columns, **errors}
+        first = {"leverage": self.leverage, "epsilon": columns.pop("epsilon"), "exact": exact}
+        return {**first, **columns, **test.columns, **errors}
 
     def _alike(self) -> list[Int[np.ndarray, " m"]]:
         """Return the records that differ in ℓ alone, or with gaps have as many measurements, group by group."""
@@ -453,15 +453,15 @@ class RecordLosses:
             return np.stack([*every, *(each + LEAST_APART for each in (*far, separation_by_area(both[0], count)))])
 
         if len(self.weight) > 1 or len(which) == 1:
-            found = values()
+            judged = values()
         else:
             ell = self.augmented[0, which]
             near = np.minimum(ell, MOST_AUGMENTED)
-            found = looked_up(values, near)
-            found[:2] *= ell / near
-        found[:2] -= 2 * delta
-        found[2:] -= LEAST_APART
-        return np.maximum(found, 0.0)
+            judged = looked_up(values, near)
+            judged[:2] *= ell / near
+        judged[:2] -= 2 * delta
+        judged[2:] -= LEAST_APART
+        return np.maximum(judged, 0.0)
 
     def _errors(self, rows: int | None, which: np.ndarray, count: int, delta: float) -> Float[np.ndarray, " m"]:
         """Return the standard error of ε: each chain of draws is left out in turn."""

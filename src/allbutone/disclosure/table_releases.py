@@ -206,10 +206,10 @@ class TableReleases(Trials):
         (chosen,) = np.nonzero((likely | ~np.isfinite(modes.value)) & ~flags)
         if len(chosen):
             some, around = problem.take(chosen), near.take(chosen)
-            found = integrate(some, modes.take(chosen), None, Points(), POINTS, REPLICATES, around)
+            integrals = integrate(some, modes.take(chosen), None, Points(), POINTS, REPLICATES, around)
             baseline = people.baselines
             before = prior_probability(some, around) if baseline is None else baseline[who[chosen]]
-            flags[chosen] = np.any(self.rule.discloses(found.within, before), axis=1)
+            flags[chosen] = np.any(self.rule.discloses(integrals.within, before), axis=1)
         disclosed = np.zeros(asked.shape, dtype=bool)
         disclosed[release, people.order[who]] = flags
         return disclosed
@@ -218,10 +218,10 @@ class TableReleases(Trials):
         self, people: "_People", drawn: Drawn, release: int, asked: Bool[np.ndarray, " m"]
     ) -> Bool[np.ndarray, " m"]:
         """Say whose level of any category is disclosed to who lacks the record: integrated where likely."""
-        found = np.zeros(len(people.places), dtype=bool)
+        finds = np.zeros(len(people.places), dtype=bool)
         (places,) = np.nonzero(asked & people.likely_by_counts(drawn))
         if not len(places):
-            return found
+            return finds
         few = people.alone
         if isinstance(drawn, DrawnParameters):
             both = [*([] if few.parameters is None else [few.parameters]), self.draws.as_parameters(drawn)]
@@ -236,8 +236,8 @@ class TableReleases(Trials):
         assert people.counted is not None
         beliefs = cell_beliefs(CellIntegrals.of(after, points, self.known[0]), places, self.known[1])
         levels = [beliefs.of_true_level(category) for category in people.counted.judged]
-        found[places] = np.any([self.rule.discloses(share, base) for share, _, base in levels], axis=0)
-        return found
+        finds[places] = np.any([self.rule.discloses(share, base) for share, _, base in levels], axis=0)
+        return finds
 
 
 @dataclass(frozen=True, eq=False)
@@ -357,10 +357,10 @@ class _AsTheyAre:
     def told(self, every: Sequence[Drawn]) -> Float[np.ndarray, "r m c"]:
         """Return by how much each release moves the log odds of every cell: by counts, and by measurements."""
         ends = np.cumsum([0, *map(len, every)])
-        found = np.zeros((ends[-1], *self.cells.shape))
+        logs = np.zeros((ends[-1], *self.cells.shape))
         for pairs, before in zip(self.pairs, self.without, strict=True):
-            found[:, pairs.person, pairs.column] = self._densities(pairs, every) - before
-        return np.add.reduceat(found + self._by_counts(every), ends[:-1], axis=0)
+            logs[:, pairs.person, pairs.column] = self._densities(pairs, every) - before
+        return np.add.reduceat(logs + self._by_counts(every), ends[:-1], axis=0)
 
     def _densities(self, pairs: _Pairs, every: Sequence[Drawn]) -> Float[np.ndarray, "k n"]:
         own, df = pairs.regression, self.releases.draws.regressions[pairs.regression].df
@@ -383,12 +383,12 @@ class _AsTheyAre:
     def finds_levels(self, told: Float[np.ndarray, "r m c"]) -> Bool[np.ndarray, "r m"]:
         """Say whose level of any category is disclosed to who knows all else of the person."""
         before, earlier = self.odds
-        after, found = earlier + told, np.zeros(told.shape[:2], dtype=bool)
+        after, finds = earlier + told, np.zeros(told.shape[:2], dtype=bool)
         for place in np.unique(self.category[1:]):
             alike = (self.category == place) | (self.category < 0)
             shares = [np.exp(odds[..., 0] - log_sum_exp(odds[..., alike], axis=-1)) for odds in (after, before)]
-            found |= self.releases.rule.discloses(shares[0], np.broadcast_to(shares[1], shares[0].shape))
-        return found
+            finds |= self.releases.rule.discloses(shares[0], np.broadcast_to(shares[1], shares[0].shape))
+        return finds
 
 
 def _joined(every: Sequence[Drawn], name: str) -> np.ndarray:
@@ -637,17 +637,17 @@ class _People:
         less = np.where(counted.people > 0, weights - 1, weights)
         odds = []
         for base in (weights, less):
-            found = (1 - everyone.opinions) * np.log(base)
+            logs = (1 - everyone.opinions) * np.log(base)
             for model in everyone.after:
-                found = found + np.log(model.weights - weights + base)
+                logs = logs + np.log(model.weights - weights + base)
             with np.errstate(divide="ignore"):  # a share can be drawn as 0
                 if everyone.parameters is not None:
-                    found = found + np.sum(np.log(everyone.parameters.shares), axis=0)
+                    logs = logs + np.sum(np.log(everyone.parameters.shares), axis=0)
                 if isinstance(drawn, DrawnParameters):
-                    found = found + np.sum(np.log(drawn.shares), axis=0) - drawn.draws * np.log(base)
+                    logs = logs + np.sum(np.log(drawn.shares), axis=0) - drawn.draws * np.log(base)
                 else:
-                    found = found + np.sum(np.log(base + drawn.counts) - np.log(base), axis=0)
-            odds.append(found)
+                    logs = logs + np.sum(np.log(base + drawn.counts) - np.log(base), axis=0)
+            odds.append(logs)
         with_it = counted.level_shares(odds[0][None], odds[1][None])[0]
         without = counted.level_shares(np.log(weights)[None], np.log(less)[None])[0]
         doubled = with_it * (1 - without) >= np.sqrt(2) * without * (1 - with_it)  # half of the way there

@@ -78,11 +78,11 @@ def _scatters(
 ) -> Float[np.ndarray, "chains cells p p"]:
     """Return the scatter of each place, from how far each record is from its place's mean."""
     p, count = away.shape[1], shape[0] * shape[1]
-    found = np.empty((count, p, p))
+    scatters = np.empty((count, p, p))
     for one in range(p):
         for two in range(one + 1):
-            found[:, one, two] = found[:, two, one] = np.bincount(places, away[:, one] * away[:, two], count)
-    return found.reshape(*shape, p, p)
+            scatters[:, one, two] = scatters[:, two, one] = np.bincount(places, away[:, one] * away[:, two], count)
+    return scatters.reshape(*shape, p, p)
 
 
 # Whether chains have forgotten where they began: R-hat and effective sizes of what they say.
@@ -295,13 +295,13 @@ def _converge(sampler: "_Sampler", gaps: np.ndarray, names: tuple[str, ...]) -> 
     while True:
         while len(sampler.history) < until:
             sampler.sweep()
-        found = sampler.judge()
-        if found.reached:
-            return found
+        convergence = sampler.judge()
+        if convergence.reached:
+            return convergence
         if until >= MOST_SWEEPS:
             worst = names[int(np.argmax(np.mean(gaps, axis=0)))]
             raise InputError(
-                f"the draws of the missing values have not converged: {found.words}",
+                f"the draws of the missing values have not converged: {convergence.words}",
                 Cure(f"leave out the column with most gaps, {worst}", "drop", [worst]),
                 Cure("give a prior from public knowledge", "prior"),
             )
@@ -400,8 +400,8 @@ class _Watched:
             labels += [f"share of level {level + 1} of {categories[place]}" for level in range(cells.sizes[place])]
         if np.sum(unknown) and len(cells.sizes) > 1:
             codes = np.concatenate([complete.codes, records.codes[np.all(records.codes != UNKNOWN, axis=1)]])
-            found = np.bincount(cells.of_codes(codes), minlength=cells.count)
-            for cell in np.flatnonzero(found >= WORTH_WATCHING * (len(records) + len(complete))):
+            counts = np.bincount(cells.of_codes(codes), minlength=cells.count)
+            for cell in np.flatnonzero(counts >= WORTH_WATCHING * (len(records) + len(complete))):
                 shares.append(np.eye(cells.count)[cell])
                 labels.append(f"share of cell {cell + 1}")
         table = np.stack(shares, axis=1) if shares else np.zeros((cells.count, 0))
@@ -475,8 +475,8 @@ def _require_enough(records: IncompleteRecords, prior: LocationModel) -> None:
     if isinstance(prior.measured, Regression) or not prior.measured.is_flat:
         return
     whole = np.all(records.codes != UNKNOWN, axis=1)
-    found = np.bincount(prior.cells.of_codes(records.codes[whole]), minlength=prior.cells.count)
-    few = int(np.sum(found <= prior.p + 1))
+    counts = np.bincount(prior.cells.of_codes(records.codes[whole]), minlength=prior.cells.count)
+    few = int(np.sum(counts <= prior.p + 1))
     if few:
         raise InputError(
             f"separate cells need at least {prior.p + 2} records with all their categories in each cell without a "

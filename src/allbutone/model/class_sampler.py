@@ -278,14 +278,14 @@ def log_weights(
     places: Int[Array, "n q"],
 ) -> Float[Array, "c k n"]:
     """Return log[share · density of what is observed] of each record in each class."""
-    found = zeros((*now.log_shares.shape, len(places)), like=values)
-    found += as_array(now.log_shares, like=values)[..., None]
+    logs = zeros((*now.log_shares.shape, len(places)), like=values)
+    logs += as_array(now.log_shares, like=values)[..., None]
     for pattern in patterns:
-        pattern.add_log_densities(now, values, found)
+        pattern.add_log_densities(now, values, logs)
     levels = as_array(now.log_levels, like=values)
     for column in range(places.shape[1]):
-        found += levels[..., places[:, column]]
-    return found
+        logs += levels[..., places[:, column]]
+    return logs
 
 
 # ------------------------------------------------------------------------------------------- draws that are kept
@@ -453,10 +453,10 @@ def _patterns(records: IncompleteRecords) -> tuple[_Pattern, ...]:
     """Sort the records by which measurements are missing."""
     if not records.values.shape[1]:
         return ()
-    found, which = np.unique(np.isnan(records.values), axis=0, return_inverse=True)
+    patterns, which = np.unique(np.isnan(records.values), axis=0, return_inverse=True)
     return tuple(
         _Pattern(
             np.flatnonzero(which.ravel() == number), np.argsort(missing, kind="stable"), int(np.sum(~missing))
         )
-        for number, missing in enumerate(found)
+        for number, missing in enumerate(patterns)
     )

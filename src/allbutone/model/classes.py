@@ -250,7 +250,7 @@ class ClassPosteriors:
         self, values: Float[np.ndarray, "s p"], places: Int[np.ndarray, "s q"]
     ) -> Float[np.ndarray, "d k s"]:
         """Return log[share of the class · density of the measurements · probability of the levels] at points."""
-        found = np.empty((*self.weights.shape, len(values)))
+        logs = np.empty((*self.weights.shape, len(values)))
         inflation = (self.mean_weights / (self.mean_weights + 1))[..., None]
         step = max(1, NUMBERS_HELD // max(1, self.means.size))
         for at in range(0, len(values), step):
@@ -258,10 +258,10 @@ class ClassPosteriors:
             white = self.whiten(values[some])
             squared = np.moveaxis(np.einsum("sdkp,sdkp->sdk", white, white), 0, 2)
             fall = 0.5 * (self.dfs[..., None] + 1) * np.log1p(inflation * squared)
-            found[..., some] = (self.log_shares + self.heights)[..., None] - fall
+            logs[..., some] = (self.log_shares + self.heights)[..., None] - fall
         for column in places.T:
-            found += self.log_levels[..., column]
-        return found
+            logs += self.log_levels[..., column]
+        return logs
 
     def log_density(
         self, values: Float[np.ndarray, "s p"], places: Int[np.ndarray, "s q"]
@@ -305,8 +305,8 @@ def log_shares_of_levels(
     model: ClassModel, weights: Float[np.ndarray, "d k levels"]
 ) -> Float[np.ndarray, "d k more"]:
     """Return the logarithms of weights over their sum in each category, and a 0 for levels that are missing."""
-    found = np.log(weights / level_totals(model, weights)[..., model.of_category])
-    return np.concatenate([found, np.zeros((*weights.shape[:2], 1))], axis=-1)
+    log_shares = np.log(weights / level_totals(model, weights)[..., model.of_category])
+    return np.concatenate([log_shares, np.zeros((*weights.shape[:2], 1))], axis=-1)
 
 
 def level_totals(model: ClassModel, weights: Float[np.ndarray, "d k levels"]) -> Float[np.ndarray, "d k q"]:
@@ -336,8 +336,8 @@ class ClassSums:
         """Add records up, where they are; `places` of levels, `values` complete."""
         moments = _moments if isinstance(values, np.ndarray) else _moments_on_device
         counts, means, scatters = moments(values, classes, model.classes)
-        found = (counts, means, scatters, level_counts(classes, places, model))
-        return cls(*(to_numpy(each) for each in found))
+        statistics = (counts, means, scatters, level_counts(classes, places, model))
+        return cls(*(to_numpy(each) for each in statistics))
 
 
 def _moments(
@@ -382,21 +382,21 @@ def level_counts(
 ) -> Float[Array, "d k levels"]:
     """Return how often each level of each category occurs in each class, for each draw; gaps do not count."""
     xp, draws, width = array_namespace(classes), classes.shape[0], model.levels + 1
-    found = zeros(draws * model.classes * width, like=classes)
+    counts = zeros(draws * model.classes * width, like=classes)
     first = (classes + model.classes * as_array(np.arange(draws)[:, None], like=classes)) * width
     for column in range(places.shape[1]):
-        found += xp.bincount(xp.reshape(first + places[:, column], (-1,)), minlength=len(found))
-    return xp.reshape(found, (draws, model.classes, width))[..., :-1]
+        counts += xp.bincount(xp.reshape(first + places[:, column], (-1,)), minlength=len(counts))
+    return xp.reshape(counts, (draws, model.classes, width))[..., :-1]
 
 
 def draw_bartlett(
     rng: np.random.Generator, dfs: Float[np.ndarray, "*each"], p: int
 ) -> Float[np.ndarray, "*each p p"]:
     """Draw A with AAᵀ ~ W(I, df): lower triangular, standard normal below the diagonal, √χ²(df − i) on it."""
-    found = np.tril(rng.standard_normal((*dfs.shape, p, p)), -1)
+    triangles = np.tril(rng.standard_normal((*dfs.shape, p, p)), -1)
     places = np.arange(p)
-    found[..., places, places] = np.sqrt(rng.chisquare(dfs[..., None] - places))
-    return found
+    triangles[..., places, places] = np.sqrt(rng.chisquare(dfs[..., None] - places))
+    return triangles
 
 
 # ------------------------------------------------------------------------------------------- parameters, and rows

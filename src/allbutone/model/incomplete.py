@@ -175,9 +175,9 @@ class GapFilling:
         for block in self.blocks:
             known = self.records.covariates[block.records] @ beside if beside.shape[1] else None
             there = values[:, block.records]
-            found = _draw_block(block, there, log_shares, by_cell, known, parameters.covariances, rng)
-            cells[:, block.records] = found[0]
-            values[:, block.records] = np.where(np.isnan(self.records.values[block.records]), found[1], there)
+            drawn = _draw_block(block, there, log_shares, by_cell, known, parameters.covariances, rng)
+            cells[:, block.records] = drawn[0]
+            values[:, block.records] = np.where(np.isnan(self.records.values[block.records]), drawn[1], there)
         if self.bounded:
             self._draw_bounded(cells, values, by_cell, beside, parameters.covariances, rng)
 
@@ -344,9 +344,9 @@ class GapPatterns:
         """Return the distribution given further records, whose gaps are in the same columns."""
         more, counts = _counted(records.gaps[:, self.columns])
         patterns = np.concatenate([self.patterns, more])
-        found, which = np.unique(patterns, axis=0, return_inverse=True)
-        total = np.bincount(which.ravel(), np.concatenate([self.counts, counts]), len(found))
-        return GapPatterns(self.columns, self.width, found, total.astype(np.int64))
+        kinds, which = np.unique(patterns, axis=0, return_inverse=True)
+        total = np.bincount(which.ravel(), np.concatenate([self.counts, counts]), len(kinds))
+        return GapPatterns(self.columns, self.width, kinds, total.astype(np.int64))
 
     def without(self, pattern: Bool[np.ndarray, " d"]) -> "GapPatterns":
         """Return the distribution without one of its records, of this pattern."""
@@ -373,11 +373,11 @@ class GapPatterns:
         gammas = rng.standard_gamma(weights)
         which = rng.choice(len(weights), size=rows, p=gammas / gammas.sum())
         (new,) = np.nonzero(which == len(self.patterns))
-        found = np.zeros((rows, self.width), dtype=bool)
+        gaps = np.zeros((rows, self.width), dtype=bool)
         old = which < len(self.patterns)
-        found[np.ix_(old, self.columns)] = self.patterns[which[old]]
-        found[np.ix_(new, self.columns)] = self._unseen(rng, len(new), unseen)
-        return found
+        gaps[np.ix_(old, self.columns)] = self.patterns[which[old]]
+        gaps[np.ix_(new, self.columns)] = self._unseen(rng, len(new), unseen)
+        return gaps
 
     def _unseen(self, rng: np.random.Generator, count: int, weight: float) -> Bool[np.ndarray, "count g"]:
         """Draw patterns that nobody has: one drawn before, or any with equal probability."""

@@ -200,11 +200,11 @@ def _summarize(xp: Any, values: Float[Array, "n p"]) -> Moments:
 def _factor(values: Float[Array, "n p"], moments: Moments) -> Float[Array, "p r"]:
     """Return F with FFᵀ = S from the records themselves, by QR of blocks of rows; nothing is squared."""
     xp, (n, p) = array_namespace(values), values.shape
-    rows, found = max(p, BLOCK_BYTES // (8 * p)), zeros((0, p), like=values)
+    rows, factor = max(p, BLOCK_BYTES // (8 * p)), zeros((0, p), like=values)
     for start in range(0, n, rows):
         centred = (values[start : min(start + rows, n), :] - moments.mean) - moments.mean_tail
-        found = xp.linalg.qr(xp.concat([found, centred]), mode="reduced")[1]
-    return found.T
+        factor = xp.linalg.qr(xp.concat([factor, centred]), mode="reduced")[1]
+    return factor.T
 
 
 def _of_sums(n: float, origin: Array, total: Array, products: Array) -> Moments:

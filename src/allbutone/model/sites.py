@@ -61,12 +61,12 @@ def decode(total: Sequence[int], p: int) -> Moments:
 
 def masked(numbers: Sequence[int], site: str, keys: Mapping[str, str], about: object) -> list[int]:
     """Add the masks of all pairs that this site is in; `about`: what all must agree on, such as the columns."""
-    found = list(numbers)
+    totals = list(numbers)
     for other, key in keys.items():
         sign = 1 if site < other else -1
         masks = _masks(_checked(key, other), sorted([site, other]), about, len(numbers))
-        found = [(number + sign * mask) % RING for number, mask in zip(found, masks, strict=True)]
-    return found
+        totals = [(number + sign * mask) % RING for number, mask in zip(totals, masks, strict=True)]
+    return totals
 
 
 def add_up(encodings: Sequence[Sequence[int]]) -> list[int]:
