@@ -92,11 +92,11 @@ def merged(findings: Iterable[Flaw]) -> tuple[Flaw, ...]:
     places: dict[tuple[str, str], list[str]] = {}
     for each in findings:
         places.setdefault((each.problem, each.cure), []).append(each.where)
-    found = []
+    merged = []
     for (problem, cure), where in places.items():
         names = list(dict.fromkeys(where))
-        found.append(Flaw(names[0] + (f" and {len(names) - 1} more" if len(names) > 1 else ""), problem, cure))
-    return tuple(found)
+        merged.append(Flaw(names[0] + (f" and {len(names) - 1} more" if len(names) > 1 else ""), problem, cure))
+    return tuple(merged)
 
 
 def check(
@@ -125,8 +125,8 @@ def check(
     if path.suffix.lower() == ".zip" and path.is_file():
         with tempfile.TemporaryDirectory(prefix="allbutone-") as place:
             outside = unpack(path, Path(place))
-            found = _check_folder(Path(place), path.stem, how)
-        return ReleaseCheck((*outside, *found.findings), found.checked, found.notes)
+            inside = _check_folder(Path(place), path.stem, how)
+        return ReleaseCheck((*outside, *inside.findings), inside.checked, inside.notes)
     if path.suffix.lower() in (".csv", ".parquet") and path.is_file():
         return _check_file(path, how)
     raise InputError(f"{path} is no release", "name its folder, its zip file, or a .csv or .parquet file of it")
@@ -134,11 +134,11 @@ def check(
 
 def require_clean(folder: Path) -> None:
     """Refuse what was just written if it holds anything but a release; its values are not read again."""
-    found, release = _described(folder, parameters=False)
+    findings, release = _described(folder, parameters=False)
     if release is not None:
         for name in release.datasets:
-            found += form_findings(folder / name, release.in_files)
-    ReleaseCheck(merged(found), "").require_clean()
+            findings += form_findings(folder / name, release.in_files)
+    ReleaseCheck(merged(findings), "").require_clean()
 
 
 def _described(folder: Path, *, parameters: bool = True) -> tuple[list[Flaw], DescribedRelease | None]:
@@ -154,22 +154,22 @@ def _described(folder: Path, *, parameters: bool = True) -> tuple[list[Flaw], De
     files = content.get("files") if isinstance(content, dict) else None
     if not isinstance(files, list) or not all(isinstance(name, str) for name in files):
         return [Flaw(MANIFEST, "it is not the description of a release")], None
-    found = list(content_findings(folder, files))
+    findings = list(content_findings(folder, files))
     try:
         schema = declared_in(rebuilt(content), MANIFEST)
     except InputError as error:
-        return [Flaw(MANIFEST, f"it is not the description of a release ({error.problem})"), *found], None
-    found += manifest_findings(text, content)
+        return [Flaw(MANIFEST, f"it is not the description of a release ({error.problem})"), *findings], None
+    findings += manifest_findings(text, content)
     there = [name for name in files if is_release_name(name) and (folder / name).is_file()]
     draws: dict[str, Any] = {}
     if parameters and PARAMETERS in there:
         text = read_text(folder / PARAMETERS, "name a release")
         draws = parse(text, "JSON", str(folder / PARAMETERS))
-        found += parameter_findings(text, draws, content)
+        findings += parameter_findings(text, draws, content)
     layout = content.get("layout", ())
     schema = replace(schema, layout=tuple(layout)).for_columns(content["columns"])
     files = tuple(name for name in there if name != PARAMETERS)
-    return found, DescribedRelease(content, draws, schema.released_columns, files, schema)
+    return findings, DescribedRelease(content, draws, schema.released_columns, files, schema)
 
 
 @dataclass(frozen=True)
@@ -185,23 +185,23 @@ class _Terms:
 
 
 def _check_folder(folder: Path, name: str, terms: _Terms) -> ReleaseCheck:
-    found, release = _described(folder)
+    findings, release = _described(folder)
     if release is None:
-        return ReleaseCheck(merged(found), "its files")
+        return ReleaseCheck(merged(findings), "its files")
     table = terms.table_for(release)
     rows, measured = [], []
     for each in release.datasets:
         more, count, data = _dataset_findings(folder / each, release, table)
-        found += more
+        findings += more
         rows.append(count)
         if data is not None:
             measured.append(data.measurements(release.not_drawn))
     announced = release.content.get("rows", [])
     if not isinstance(announced, list) or not all(type(count) is int for count in announced):
-        found.append(Flaw(MANIFEST, "what it announces as rows are no whole numbers"))
+        findings.append(Flaw(MANIFEST, "what it announces as rows are no whole numbers"))
     elif sum(rows) != sum(announced):
         problem = f"it announces {sum(announced):,} rows, and the datasets have {sum(rows):,}"
-        found.append(Flaw(MANIFEST, problem))
+        findings.append(Flaw(MANIFEST, problem))
     notes = names_of_people([column.name for column in release.columns])
     drawn = [
         column for column in release.columns if column.kind != CATEGORY and column.name not in release.not_drawn
@@ -209,11 +209,11 @@ def _check_folder(folder: Path, name: str, terms: _Terms) -> ReleaseCheck:
     if limited := Schema(tuple(drawn)).clipped_in_words(measured):
         notes.append(f"{limited}. Who attacks knows that these were drawn beyond it, and `risk` judges them so.")
     if table is not None:
-        found += _told_findings(name, release, table)
-        found += _people_findings(people_told(release.content, table), terms.people_confidential, notes)
+        findings += _told_findings(name, release, table)
+        findings += _people_findings(people_told(release.content, table), terms.people_confidential, notes)
     looked = "its files and their metadata, the entries of release.json, the values and the order of their rows"
     looked += ", and what of the table is in it" if table is not None else ""
-    return ReleaseCheck(merged(found), looked, tuple(notes))
+    return ReleaseCheck(merged(findings), looked, tuple(notes))
 
 
 def _check_file(path: Path, terms: _Terms) -> ReleaseCheck:
@@ -225,49 +225,49 @@ def _check_file(path: Path, terms: _Terms) -> ReleaseCheck:
         schema = Schema(columns, visits=visits)
     release = DescribedRelease({"columns": names, "missing": KEEP_GAPS}, {}, columns, (path.name,), schema)
     table = terms.table_for(release)
-    found = list(name_findings(names, path.name))
-    found += attribute_findings(path)
+    findings = list(name_findings(names, path.name))
+    findings += attribute_findings(path)
     more, rows, _ = _dataset_findings(path, release, table)
-    found += more
+    findings += more
     notes = names_of_people(names)
     notes += ["One dataset by itself: how it was made, and what was declared of its columns, is not known here."]
     if table is not None:
-        found += [*names_of_table(path.stem, columns, table), *lonely_levels(table)]
+        findings += [*names_of_table(path.stem, columns, table), *lonely_levels(table)]
         told = people_told({"rows": [rows]}, table)
-        found += _people_findings(told, terms.people_confidential, notes)
-    return ReleaseCheck(merged(found), "the file, its values and the order of its rows", tuple(notes))
+        findings += _people_findings(told, terms.people_confidential, notes)
+    return ReleaseCheck(merged(findings), "the file, its values and the order of its rows", tuple(notes))
 
 
 def _dataset_findings(
     path: Path, release: DescribedRelease, table: Table | None
 ) -> tuple[list[Flaw], int, Values | None]:
     """Return what is wrong with one file of a dataset, how many rows it has, and its values where it has such."""
-    found = list(form_findings(path, release.in_files))
+    findings = list(form_findings(path, release.in_files))
     frame, more = read_values(path, release.in_files)
-    found += more
+    findings += more
     if frame is None or frame.column_names != [column.name for column in release.in_files]:
-        return found, 0 if frame is None else frame.num_rows, None
+        return findings, 0 if frame is None else frame.num_rows, None
     if (visits := release.schema.visits) is not None:
         try:
             long = widen(frame, release.schema, [column.name for column in release.columns])
         except InputError as error:
-            return [*found, Flaw(path.name, f"it is no table of visits: {error.problem}")], 0, None
+            return [*findings, Flaw(path.name, f"it is no table of visits: {error.problem}")], 0, None
         if not np.array_equal(long.people, np.arange(1, len(long.people) + 1)):
             problem = f"{visits.person!r} does not number people 1, 2, 3, …, as new ones are numbered"
-            found.append(Flaw(path.name, f"{problem}: identifiers of the table may never go out"))
+            findings.append(Flaw(path.name, f"{problem}: identifiers of the table may never go out"))
         frame = long.table
     try:
         data = Values.of_frame(frame, release.columns)
     except (ValueError, TypeError):
-        return [*found, Flaw(path.name, "some of its values are no numbers")], frame.num_rows, None
+        return [*findings, Flaw(path.name, "some of its values are no numbers")], frame.num_rows, None
     # along the rows, from one to the next, and beside the table
     tests = 3 * len(release.columns) * len(release.datasets)
-    found += declared_findings(path.name, data, release.gaps, release)
-    found += derived_findings(path.name, data, release.schema)
-    found += order_findings(path.name, data, tests)
+    findings += declared_findings(path.name, data, release.gaps, release)
+    findings += derived_findings(path.name, data, release.schema)
+    findings += order_findings(path.name, data, tests)
     if table is not None:
-        found += dataset_against_table(path.name, data, table, tests)
-    return found, frame.num_rows, data
+        findings += dataset_against_table(path.name, data, table, tests)
+    return findings, frame.num_rows, data
 
 
 def _told_findings(name: str, release: DescribedRelease, table: Table) -> Iterator[Flaw]:

@@ -126,14 +126,14 @@ def combine(
         if len(table.values) < 2:
             raise InputError(f"dataset {number} has one row, which has no variance", "leave it out")
     if what == "means":
-        found = _of_means(release, **by_rule)
+        combined = _of_means(release, **by_rule)
     elif what == "proportions":
-        found = _of_proportions(release, **by_rule)
+        combined = _of_proportions(release, **by_rule)
     else:
-        found = _of_regression(release, *_formula(what), on_model_scale=on_model_scale, **by_rule)
+        combined = _of_regression(release, *_formula(what), on_model_scale=on_model_scale, **by_rule)
     if any(table.has_gaps for table in release.tables):
-        found = replace(found, note=f"{found.note} {OF_GAPS}".strip())
-    return found
+        combined = replace(combined, note=f"{combined.note} {OF_GAPS}".strip())
+    return combined
 
 
 def _rule_of_noise(release: Release, rule: str | None) -> str:
@@ -248,14 +248,14 @@ def _of_means(release: Release, *, people: int, rule: str, level: float) -> Comb
             note.append(f"The means of {joined(named)} are of normals that were cut there: what was drawn before.")
         if biased:
             note.append(f"That biases the means of {joined(biased)}; their intervals do not know.")
-    found = _combined(estimates, variances, people=people, rows=release.rows, rule=rule, level=level)
+    combined = _combined(estimates, variances, people=people, rows=release.rows, rule=rule, level=level)
     dates = release.schema.dates
     note += [
         f"{name} counts {dates[name].counts}: its mean is {dates[name].text(mean)}."
-        for name, mean in zip(release.columns, found.estimate, strict=True)
+        for name, mean in zip(release.columns, combined.estimate, strict=True)
         if name in dates
     ]
-    return replace(found, names=release.columns, note=" ".join(note))
+    return replace(combined, names=release.columns, note=" ".join(note))
 
 
 def _mean_of_cut_normal(values: Float[np.ndarray, " n"], low: float, high: float) -> tuple[float, float]:
@@ -443,21 +443,21 @@ def _of_proportions(release: Release, *, people: int, rule: str, level: float) -
     shares, there = (np.stack(each) for each in zip(*map(_shares, tables), strict=True))
     rows = np.array(release.rows)
     binomial = shares * (1 - shares) / there
-    found = _combined(shares, binomial, people=people, rows=rows, rule=rule, level=level)
+    combined = _combined(shares, binomial, people=people, rows=rows, rule=rule, level=level)
     real = np.mean(rows[:, None] / there, axis=0) / people  # one over the people who had a value
     if rule == "within":
-        factor, df = real + (real + np.mean(1 / there, axis=0)) / len(rows), np.full(found.df.shape, np.inf)
+        factor, df = real + (real + np.mean(1 / there, axis=0)) / len(rows), np.full(combined.df.shape, np.inf)
         widest = ndtri((1 + level) / 2)
     else:
-        one = found.estimate * (1 - found.estimate)
-        factor, df = np.maximum(real, found.variance / np.where(one > 0, one, np.inf)), found.df
+        one = combined.estimate * (1 - combined.estimate)
+        factor, df = np.maximum(real, combined.variance / np.where(one > 0, one, np.inf)), combined.df
         widest = stdtrit(np.maximum(df, 1e-3), (1 + level) / 2)
     reach = widest**2 * factor
-    middle = (found.estimate + reach / 2) / (1 + reach)
-    half = np.sqrt(reach * found.estimate * (1 - found.estimate) + reach**2 / 4) / (1 + reach)
+    middle = (combined.estimate + reach / 2) / (1 + reach)
+    half = np.sqrt(reach * combined.estimate * (1 - combined.estimate) + reach**2 / 4) / (1 + reach)
     levels = zip(categories.columns, categories.levels, strict=True)
     return replace(
-        found,
+        combined,
         df=df,
         low=np.maximum(middle - half, 0.0),
         high=np.minimum(middle + half, 1.0),

@@ -32,11 +32,11 @@ class BeforeCut:
 
     def of(self, drawn: Parameters) -> Parameters:
         """Return the parameters before the cut of draws (means of all cells, one covariance) after it."""
-        found = [
+        cut = [
             self._of_one(share, mean, covariance)
             for share, mean, (covariance,) in zip(*vars(drawn).values(), strict=True)
         ]
-        means, covariances = (np.array(each) for each in zip(*found, strict=True))
+        means, covariances = (np.array(each) for each in zip(*cut, strict=True))
         return Parameters(drawn.shares, means, covariances[:, None])
 
     @cached_property

@@ -368,10 +368,10 @@ class Mechanism:
         if entries["model"] == CLASSES:
             classes = count_of("classes", entries["classes"], MOST_CLASSES)
             keep = _names(entries.get("keep", ()))
-            found = cls(schema, None, keep=keep, missing=entries["missing"], classes=classes)
-            if entries["prior"] != found.entries()["prior"]:
+            mechanism = cls(schema, None, keep=keep, missing=entries["missing"], classes=classes)
+            if entries["prior"] != mechanism.entries()["prior"]:
                 raise ValueError("a prior of classes that this version does not know")
-            return found
+            return mechanism
         keep = _names(entries["keep"])
         drawn = [column.name for column in schema.measurements if column.name not in keep]
         normal = prior_from(entries["prior"], drawn)

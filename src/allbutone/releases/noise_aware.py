@@ -145,9 +145,9 @@ class _GivenCounts:
             for _ in range(max(FIRST_SWEEPS, len(history))):
                 state = self.sweep(state, rng)
                 history.append(state[:, *upper])
-            found = Convergence.of(len(history), labels, np.array(history[len(history) // 2 :]))
-            if found.reached or len(history) >= MOST_SWEEPS:
-                return state, found
+            convergence = Convergence.of(len(history), labels, np.array(history[len(history) // 2 :]))
+            if convergence.reached or len(history) >= MOST_SWEEPS:
+                return state, convergence
 
     def start(self) -> Matrices:
         """Start every chain at the noisy matrix, moved towards the guess until it is positive definite."""
@@ -278,12 +278,12 @@ class _WithGaps(_GivenCounts):
 
 def _log_determinant(matrices: Float[np.ndarray, "batch q q"]) -> Float[np.ndarray, " batch"]:
     """Return the log determinants of positive definite matrices, −∞ for others: pivots, for all at once."""
-    left, found = matrices.copy(), np.zeros(len(matrices))
+    left, logs = matrices.copy(), np.zeros(len(matrices))
     least = 1e-13 * np.max(np.abs(np.diagonal(matrices, axis1=1, axis2=2)), axis=1)
     for k in range(matrices.shape[-1]):
         good = left[:, k, k] > least
         pivot = np.where(good, left[:, k, k], 1.0)
-        found += np.where(good, np.log(pivot), -np.inf)
+        logs += np.where(good, np.log(pivot), -np.inf)
         row = left[:, k, k + 1 :] * good[:, None]  # nothing more of one that is lost
         left[:, k + 1 :, k + 1 :] -= row[:, :, None] * (row / pivot[:, None])[:, None, :]
-    return found
+    return logs

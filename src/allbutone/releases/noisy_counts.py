@@ -111,9 +111,9 @@ class CellCounts:
             for _ in range(max(FIRST_SWEEPS, len(history))):
                 state = self._sweep(state, rng)
                 history.append(np.concatenate(self._counted(state), axis=1))
-            found = Convergence.of(len(history), labels, np.array(history[len(history) // 2 :]))
-            if found.reached or len(history) >= MOST_SWEEPS:
-                return state, found
+            convergence = Convergence.of(len(history), labels, np.array(history[len(history) // 2 :]))
+            if convergence.reached or len(history) >= MOST_SWEEPS:
+                return state, convergence
 
     def _counted(self, state: Int[np.ndarray, "chains cells"]) -> list[Float[np.ndarray, "chains k"]]:
         """Return all margins of tables of cells."""

@@ -127,10 +127,10 @@ class GapNoise:
     def matrix(self, rows: Float[np.ndarray, "chains d"]) -> Matrices:
         """Return rows of numbers as matrices, with nothing in T_ww."""
         size = self.noisy.ball.p + self.noisy.ball.codes.shape[1]
-        found = np.zeros((len(rows), size, size))
-        found[:, *self.places] = rows
-        found[:, *reversed(self.places)] = rows
-        return found
+        matrices = np.zeros((len(rows), size, size))
+        matrices[:, *self.places] = rows
+        matrices[:, *reversed(self.places)] = rows
+        return matrices
 
     @cached_property
     def precision(self) -> Float[np.ndarray, "d d"]:
@@ -173,13 +173,13 @@ class GapNoise:
         """By how much what is expected changes with T, effects in T_xx left aside."""
         p, r = self.noisy.ball.p, self.noisy.ball.codes.shape[1]
         many = p * (p + 1) // 2
-        found = np.zeros((many + p * r,) * 2)
+        slope = np.zeros((many + p * r,) * 2)
         first, second = np.triu_indices(p)
-        found[np.arange(many), np.arange(many)] = self.average.share[0][first, second]
+        slope[np.arange(many), np.arange(many)] = self.average.share[0][first, second]
         for j in range(p):
             some = slice(many + j * r, many + (j + 1) * r)
-            found[some, some] = (self.average.inverse[0] @ self.average.own[0, j]).T
-        return found
+            slope[some, some] = (self.average.inverse[0] @ self.average.own[0, j]).T
+        return slope
 
     @property
     def start(self) -> Matrices:
@@ -189,12 +189,12 @@ class GapNoise:
     def moments(self, whole: Float[np.ndarray, "chains r r"]) -> Matrices:
         """Return those of the estimate for chains with these W."""
         (effects, covariance), p = self.estimate, self.noisy.ball.p
-        found = np.zeros((len(whole), p + whole.shape[1], p + whole.shape[1]))
-        found[:, :p, p:] = effects @ whole
-        found[:, p:, :p] = np.swapaxes(found[:, :p, p:], 1, 2)
-        found[:, p:, p:] = whole
-        found[:, :p, :p] = self.noisy.people * covariance + found[:, :p, p:] @ effects.T
-        return found
+        moments = np.zeros((len(whole), p + whole.shape[1], p + whole.shape[1]))
+        moments[:, :p, p:] = effects @ whole
+        moments[:, p:, :p] = np.swapaxes(moments[:, :p, p:], 1, 2)
+        moments[:, p:, p:] = whole
+        moments[:, :p, :p] = self.noisy.people * covariance + moments[:, :p, p:] @ effects.T
+        return moments
 
     def around(self, within: Float[np.ndarray, "chains r r"]) -> tuple[np.ndarray, np.ndarray]:
         """Return centre and precision of T by what was told, nearly: where people's codes span nothing, none."""

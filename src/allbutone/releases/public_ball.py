@@ -140,9 +140,9 @@ class PublicBall:
     @cached_property
     def observed(self) -> Bool[np.ndarray, "cells p"]:
         """Which measurements the people of each cell have."""
-        found = np.ones((self.cells.count, self.p), dtype=bool)
-        found[:, self.open] = self.cells.codes[:, len(self.schema.categories) :] == 0
-        return found
+        observed = np.ones((self.cells.count, self.p), dtype=bool)
+        observed[:, self.open] = self.cells.codes[:, len(self.schema.categories) :] == 0
+        return observed
 
     def cell_of(self, codes: Int[np.ndarray, "n q"], values: Float[np.ndarray, "n p"]) -> Int[np.ndarray, " n"]:
         """Return everybody's cell, by levels (−1: missing) and measurements (NaN: missing)."""
@@ -230,15 +230,15 @@ def model_limits(schema: Schema) -> Float[np.ndarray, "p 2"]:
     ordered = {each.place: _limits_of_share(each, schema) for each in schema.orders}
     with np.errstate(divide="ignore", invalid="ignore"):
         plain = replace(schema, columns=tuple(replace(each, order=None) for each in schema.columns))
-        found = plain.to_model(limits.T).T.reshape(-1, 2)
+        inner = plain.to_model(limits.T).T.reshape(-1, 2)
     for place, pair in ordered.items():
-        found[place] = pair
-    if lost := [each.name for each, pair in zip(schema.measurements, found, strict=True) if not _finite(pair)]:
+        inner[place] = pair
+    if lost := [each.name for each, pair in zip(schema.measurements, inner, strict=True) if not _finite(pair)]:
         raise InputError(
             f"on its scale a limit of {', '.join(lost)} is infinite, so that it limits nothing",
             "declare limits inside the scale's ends, such as a low above 0 for a log",
         )
-    return found
+    return inner
 
 
 def _limits_of_share(each: Ordered, schema: Schema) -> tuple[float, float]:
@@ -267,12 +267,12 @@ def within_limits(schema: Schema, natural: Float[np.ndarray, "n p"]) -> Float[np
     Of a row that breaks an order, or whose ends coincide, the share of the way is at its limit, or half of it.
     """
     limits = np.array([(column.low, column.high) for column in schema.measurements]).reshape(-1, 2)
-    found = schema.to_model(np.clip(natural, limits[:, 0], limits[:, 1]))
+    inside = schema.to_model(np.clip(natural, limits[:, 0], limits[:, 1]))
     if not schema.orders:
-        return found
+        return inside
     ends = model_limits(schema)
-    found = np.where(np.isnan(found) & ~np.isnan(natural), ends.mean(axis=1), found)
-    return np.clip(found, ends[:, 0], ends[:, 1])
+    inside = np.where(np.isnan(inside) & ~np.isnan(natural), ends.mean(axis=1), inside)
+    return np.clip(inside, ends[:, 0], ends[:, 1])
 
 
 def require_levels(schema: Schema) -> None:

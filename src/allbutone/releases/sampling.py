@@ -168,14 +168,14 @@ def _given_levels(
     """Draw the cell of each record among those that agree with what is kept of it."""
     if not np.any(kept == UNKNOWN):
         return cells.of_codes(kept)
-    found = np.empty(len(kept), dtype=np.int64)
+    levels = np.empty(len(kept), dtype=np.int64)
     patterns, which = np.unique(kept, axis=0, return_inverse=True)
     for number, pattern in enumerate(patterns):
         (rows,) = np.nonzero(which.ravel() == number)
         (possible,) = np.nonzero(cells.agree_with(pattern))
         some = shares[possible] / shares[possible].sum()
-        found[rows] = rng.choice(possible, size=len(rows), p=some)
-    return found
+        levels[rows] = rng.choice(possible, size=len(rows), p=some)
+    return levels
 
 
 # Where the randomness of a release comes from: the operating system, or a repeat key of at least 128 bits.

@@ -78,8 +78,10 @@ class NormalDraws:
         if self.means is None or self.covariances is None:
             return self._moments
         p = int(self.means.shape[1])
-        found = parameters_in(zeros(p, like=self.means), eye(p, like=self.means), self.means, self.covariances)
-        return JoinedStatistics(found, self._moments) if self.datasets else found
+        statistics = parameters_in(
+            zeros(p, like=self.means), eye(p, like=self.means), self.means, self.covariances
+        )
+        return JoinedStatistics(statistics, self._moments) if self.datasets else statistics
 
     @property
     def _moments(self) -> Moments:
@@ -144,21 +146,21 @@ def whitened_sums(about: About, others: NIW) -> tuple[Float[Array, "p p"], Any] 
     None where that would cost digits: where columns of the table nearly determine one another, or the release is
     far longer in one direction than in another.
     """
-    xp, found, root = array_namespace(others.scale), about.statistics, others.root
+    xp, about_truth, root = array_namespace(others.scale), about.statistics, others.root
     if not has_digits_left(ENOUGH_LEFT, root):
         return None
     shift = about.origin - others.mean
-    if isinstance(found, ParameterStatistics):
-        spread, axes = eigh_or_nan(root.T @ found.precision @ root)
+    if isinstance(about_truth, ParameterStatistics):
+        spread, axes = eigh_or_nan(root.T @ about_truth.precision @ root)
         root = root @ axes
-        pull = root.T @ (found.pull + found.precision @ shift)
-        statistics: Any = ParameterStatistics(found.draws, root.T @ found.precision @ root, pull)
+        pull = root.T @ (about_truth.pull + about_truth.precision @ shift)
+        statistics: Any = ParameterStatistics(about_truth.draws, root.T @ about_truth.precision @ root, pull)
     else:
-        inverse, mean = xp.linalg.inv(root), found.mean + shift
-        squares = xp.sum(found.scatter, axis=0) + (found.count[:, None] * mean).T @ mean
+        inverse, mean = xp.linalg.inv(root), about_truth.mean + shift
+        squares = xp.sum(about_truth.scatter, axis=0) + (about_truth.count[:, None] * mean).T @ mean
         spread, axes = eigh_or_nan(inverse @ squares @ inverse.T)
         root, turn = root @ axes, axes.T @ inverse
-        statistics = Moments(found.count, mean @ turn.T, turn @ found.scatter @ turn.T)
+        statistics = Moments(about_truth.count, mean @ turn.T, turn @ about_truth.scatter @ turn.T)
     return (root, statistics) if bool(spread[-1] <= MOST_STRETCHED * spread[0]) else None
 
 
@@ -201,9 +203,9 @@ def moments_in(centre: Float[Array, " p"], root: Float[Array, "p p"] | None, dat
     spread = (
         isinstance(centre, np.ndarray) and len(starts) > 1 < together
     )  # each thread would copy a large dataset
-    found = in_parallel(summarized, starts) if spread else [summarized(start) for start in starts]
+    every = in_parallel(summarized, starts) if spread else [summarized(start) for start in starts]
     counts = as_array([float(size) for size in sizes], like=centre)
-    return Moments(counts, *(found[0] if len(found) == 1 else map(xp.concat, zip(*found, strict=True))))
+    return Moments(counts, *(every[0] if len(every) == 1 else map(xp.concat, zip(*every, strict=True))))
 
 
 def _turned(root: Float[Array, "p p"] | None, vectors: Float[Array, "*batch p"]) -> Float[Array, "*batch p"]:

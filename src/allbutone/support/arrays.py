@@ -47,11 +47,11 @@ def as_array(value: Any, *, like: Array) -> Array:
     """Return what NumPy can read in the namespace and on the device of `like`; other arrays are there already."""
     if not isinstance(value, OF_NUMPY) and is_array_api_obj(value):
         return value
-    found = np.asarray(value)
+    array = np.asarray(value)
     if isinstance(like, OF_NUMPY):
-        return found
+        return array
     # PyTorch shares the memory where it can, and warns of what must not be written to
-    return array_namespace(like).asarray(found if found.flags.writeable else found.copy(), device=device(like))
+    return array_namespace(like).asarray(array if array.flags.writeable else array.copy(), device=device(like))
 
 
 def as_places(rising: np.ndarray, *, like: Array) -> Any:
@@ -110,9 +110,9 @@ def by_numpy(function: Callable[..., Any], *numbers: Any) -> Any:
 
     Numbers give a Python float, which arrays of every namespace accept.
     """
-    found = function(*(to_numpy(number) for number in numbers))
+    results = function(*(to_numpy(number) for number in numbers))
     arrays = [number for number in numbers if is_array_api_obj(number)]
-    return as_array(found, like=arrays[0]) if arrays else float(found)
+    return as_array(results, like=arrays[0]) if arrays else float(results)
 
 
 def real_array(value: Any, what: str) -> Array:
@@ -225,9 +225,9 @@ def inverse_or_nan(matrix: Float[Array, "*batch p p"]) -> Float[Array, "*batch p
 
 def _each_or_nan(function: Callable[..., Array], *arrays: Array) -> Array:
     """Return a function of a batch, in the shape of the last array; one by one where it fails for some."""
-    found = attempt(function, *arrays)
-    if found is not None:
-        return found
+    results = attempt(function, *arrays)
+    if results is not None:
+        return results
     xp = array_namespace(*arrays)
     if arrays[0].ndim == 2:
         return xp.full_like(arrays[-1], xp.nan)
@@ -335,9 +335,9 @@ def _one_by_one(
     """
     solve, p = _lapack().dposv, vectors.shape[-1]
     pairs = zip(matrix.reshape(-1, p, p), vectors.reshape(-1, p), strict=True)
-    found = [solve(each.T, vector)[1:] for each, vector in pairs]  # turned, it has LAPACK's order of numbers
-    definite = np.array([not trouble for _, trouble in found]).reshape(vectors.shape[:-1])
-    return np.array([vector for vector, _ in found]).reshape(vectors.shape), definite
+    solutions = [solve(each.T, vector)[1:] for each, vector in pairs]  # turned, it has LAPACK's order of numbers
+    definite = np.array([not trouble for _, trouble in solutions]).reshape(vectors.shape[:-1])
+    return np.array([vector for vector, _ in solutions]).reshape(vectors.shape), definite
 
 
 @cache
@@ -353,22 +353,22 @@ def _by_rows(
 ) -> tuple[Float[np.ndarray, "n p"], Bool[np.ndarray, " n"]]:
     """Factor, substitute forward and back; every operation is done for all matrices, on the last axis."""
     n, p = vectors.shape
-    lower, found = np.moveaxis(matrix, 0, 2).copy(), vectors.T.copy()
+    lower, solutions = np.moveaxis(matrix, 0, 2).copy(), vectors.T.copy()
     scale, definite = np.empty((p, n)), np.ones(n, dtype=bool)
     for i in range(p):
         column = lower[i:, i]
         if i:
             column -= np.einsum("ijn,jn->in", lower[i:, :i], lower[i, :i])
-            found[i] -= np.einsum("jn,jn->n", lower[i, :i], found[:i])
+            solutions[i] -= np.einsum("jn,jn->n", lower[i, :i], solutions[:i])
         definite &= column[0] > 0
         scale[i] = 1 / np.sqrt(column[0])
         column *= scale[i]
-        found[i] *= scale[i]
+        solutions[i] *= scale[i]
     for i in reversed(range(p)):
         if i < p - 1:
-            found[i] -= np.einsum("jn,jn->n", lower[i + 1 :, i], found[i + 1 :])
-        found[i] *= scale[i]
-    return found.T.copy(), definite
+            solutions[i] -= np.einsum("jn,jn->n", lower[i + 1 :, i], solutions[i + 1 :])
+        solutions[i] *= scale[i]
+    return solutions.T.copy(), definite
 
 
 def is_definite(matrix: Float[Array, "*batch p p"]) -> Bool[Array, "*batch"]:

@@ -75,10 +75,10 @@ def in_numpy(value: Any) -> Any:
         return to_numpy(value)
     if not is_dataclass(value) or isinstance(value, type):
         return value
-    found = {each.name: getattr(value, each.name) for each in fields(value)}
-    if not any(is_array_api_obj(each) and not isinstance(each, np.ndarray) for each in found.values()):
+    arrays = {each.name: getattr(value, each.name) for each in fields(value)}
+    if not any(is_array_api_obj(each) and not isinstance(each, np.ndarray) for each in arrays.values()):
         return value
-    return replace(value, **{name: in_numpy(each) for name, each in found.items()})
+    return replace(value, **{name: in_numpy(each) for name, each in arrays.items()})
 
 
 def more_at_once(numbers: int, *, like: Array) -> int:

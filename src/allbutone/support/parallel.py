@@ -189,9 +189,9 @@ def _sent(client: Any, work: Callable[[Any], Any], jobs: list[Any], watch: Calla
     results: list[Any] = [None] * len(jobs)
     try:
         for future in distributed.as_completed(futures, loop=client.loop):
-            found = future.result()
-            results[places[future.key]] = found
-            watch(found)
+            result = future.result()
+            results[places[future.key]] = result
+            watch(result)
             future.release()
     except (distributed.CancelledError, distributed.KilledWorker, OSError) as error:
         raise InputError(

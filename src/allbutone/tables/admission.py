@@ -143,15 +143,15 @@ def problems_of(looks: Iterable[Look]) -> list[Problem]:
 
 def gaps_of(looks: Iterable[Look], people: int, who: Sequence[Any] | np.ndarray = ()) -> list[Problem]:
     """Return the columns that lack values, and where, or whose, the first is, if the rows are here."""
-    found = []
+    gaps = []
     for look in looks:
         if look.usable and look.missing:
             first = ""
             if len(look.gaps) == people:
                 place = int(np.argmax(look.gaps))
                 first = f", the first {f'that of person {who[place]}' if len(who) else f'in row {place + 1}'}"
-            found.append(Problem(look.name, f"misses {look.missing:,} of {people:,} values{first}", is_gap=True))
-    return found
+            gaps.append(Problem(look.name, f"misses {look.missing:,} of {people:,} values{first}", is_gap=True))
+    return gaps
 
 
 def rows_of(looks: Sequence[Look], people: int, *, every_row: bool = False) -> Int[np.ndarray, " n"]:
@@ -164,17 +164,17 @@ def measured(
     looks: Sequence[Look], declared: Schema, rows: Int[np.ndarray, " n"]
 ) -> tuple[Float[np.ndarray, "n p"], Float[np.ndarray, "n p"], tuple[str, ...]]:
     """Return the measurements of these rows on the scale of the model, in natural units, and their names."""
-    found = [look for look in looks if not look.is_category]
-    values = np.column_stack([look.numbers[rows] for look in found]) if found else np.zeros((len(rows), 0))
-    names = tuple(look.name for look in found)
+    numeric = [look for look in looks if not look.is_category]
+    values = np.column_stack([look.numbers[rows] for look in numeric]) if numeric else np.zeros((len(rows), 0))
+    names = tuple(look.name for look in numeric)
     return declared.for_columns(names).to_model(values), values, names
 
 
 def categories_of(looks: Sequence[Look], rows: Int[np.ndarray, " n"]) -> Categories:
     """Return the categories of these rows; a level that is not declared must be someone's."""
-    found = [look for look in looks if look.is_category]
+    categories = [look for look in looks if look.is_category]
     codes, levels = [], []
-    for look in found:
+    for look in categories:
         some, names = look.codes[rows], look.levels
         used = np.unique(some[some >= 0])
         if not look.fixed and len(used) < len(names):
@@ -182,9 +182,9 @@ def categories_of(looks: Sequence[Look], rows: Int[np.ndarray, " n"]) -> Categor
             names = tuple(names[place] for place in used)
         codes.append(some)
         levels.append(names)
-    if not found or not len(rows):
+    if not categories or not len(rows):
         return Categories.none(len(rows))
-    return Categories(np.column_stack(codes), tuple(look.name for look in found), tuple(levels))
+    return Categories(np.column_stack(codes), tuple(look.name for look in categories), tuple(levels))
 
 
 def one_level(looks: Sequence[Look], categories: Categories) -> list[Problem]:
@@ -209,17 +209,17 @@ def columns_together(
     values = values[:, ~constant]
     levels, of_levels = indicators(codes, categories.columns, len(values) - len(names) - 1)
     both = np.hstack([levels, values])
-    found = []
+    problems = []
     if len(values) > both.shape[1] + 1 and np.all(both.std(axis=0) > 0):
         centred = both - both.mean(axis=0)
-        found = determined(centred.T @ centred, of_levels, names)
-    return [Problem(name, "is constant in the rows without gaps") for name in still] + found
+        problems = determined(centred.T @ centred, of_levels, names)
+    return [Problem(name, "is constant in the rows without gaps") for name in still] + problems
 
 
 def determined(scatter: Float[np.ndarray, "p p"], first: Sequence[str], names: Sequence[str]) -> list[Problem]:
     """Find columns that earlier ones determine (a copy, a sum), and by which; the `first`, of levels, may be."""
     deviation, every = np.sqrt(np.diagonal(scatter)), [*first, *names]
-    related, found = scatter / np.outer(deviation, deviation), []
+    related, problems = scatter / np.outer(deviation, deviation), []
     kept: list[int] = []
     for place, name in enumerate(every):
         weights = np.linalg.solve(related[np.ix_(kept, kept)], related[kept, place])
@@ -227,8 +227,8 @@ def determined(scatter: Float[np.ndarray, "p p"], first: Sequence[str], names: S
             kept.append(place)
         elif place >= len(first):
             of = [repr(every[k]) for k, weight in zip(kept, weights, strict=True) if abs(weight) > 1e-6]
-            found.append(Problem(name, f"is determined by {', '.join(dict.fromkeys(of))}"))
-    return found
+            problems.append(Problem(name, f"is determined by {', '.join(dict.fromkeys(of))}"))
+    return problems
 
 
 def indicators(
@@ -450,10 +450,10 @@ def equal_times(counts: Int[np.ndarray, " values"]) -> int:
 
 def row_prints(columns: Sequence[Float[np.ndarray, " n"] | Int[np.ndarray, " n"]]) -> UInt[np.ndarray, " n"]:
     """Return a number of 64 bits for each row, the same for equal rows and else, but for 2⁻⁶⁴, another."""
-    found = np.zeros(len(columns[0]), dtype=np.uint64)
+    prints = np.zeros(len(columns[0]), dtype=np.uint64)
     with np.errstate(over="ignore"):
         for column in columns:
             bits = np.ascontiguousarray(column + 0.0).view(np.uint64)
-            found = (found ^ (found >> np.uint64(29))) * _MIX + bits
-            found = (found ^ (found >> np.uint64(32))) * _MIX
-    return found
+            prints = (prints ^ (prints >> np.uint64(29))) * _MIX + bits
+            prints = (prints ^ (prints >> np.uint64(32))) * _MIX
+    return prints

@@ -151,18 +151,18 @@ def encode(column: nw.Series[Any], missing: Sequence[float] = ()) -> tuple[Int[n
     array = arrow_of(column)
     kept_order = pa.types.is_dictionary(array.type)
     array = array if kept_order else pc.dictionary_encode(array)
-    found = [None if value is None else level_name(value) for value in array.dictionary.to_pylist()]
+    names = [None if value is None else level_name(value) for value in array.dictionary.to_pylist()]
     codes = array.indices.cast(pa.int64()).fill_null(MISSING).to_numpy()
-    if len(codes) and codes.max() >= len(found):
+    if len(codes) and codes.max() >= len(names):
         raise InputError(f"{column.name!r} refers to levels that its file does not hold", "write the file again")
     used = set(np.unique(codes).tolist())
     if kept_order and column.dtype != nw.Enum and column.implementation.is_polars():
-        found = [value if place in used else None for place, value in enumerate(found)]  # those of other tables
-    levels = list(dict.fromkeys(value for value in found if value is not None and value.strip()))
+        names = [value if place in used else None for place, value in enumerate(names)]  # those of other tables
+    levels = list(dict.fromkeys(value for value in names if value is not None and value.strip()))
     if not kept_order:
         levels.sort()
     place_of = {level: place for place, level in enumerate(levels)}
-    new = np.array([*(place_of.get(value or "", MISSING) for value in found), MISSING], dtype=np.int64)
+    new = np.array([*(place_of.get(value or "", MISSING) for value in names), MISSING], dtype=np.int64)
     return new[codes], tuple(levels)
 
 
@@ -203,8 +203,8 @@ def arrow_of(column: nw.Series[Any]) -> Any:
     import pyarrow as pa
 
     try:
-        found = column.to_arrow()
+        arrow = column.to_arrow()
     except (pa.ArrowException, TypeError):
         texts = [None if value is None or value != value else level_name(value) for value in column.to_list()]
         return pa.array(texts, pa.string())
-    return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+    return arrow.combine_chunks() if isinstance(arrow, pa.ChunkedArray) else arrow

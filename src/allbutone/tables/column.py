@@ -262,13 +262,13 @@ class Column:
         NaN where a value that it needs is missing, or where the formula has none, such as a division by zero.
         """
         needed = {name: values[name] for name in self.formula.columns}
-        found = np.asarray(self.formula.of_values(needed), dtype=np.float64)
-        lost = ~np.isfinite(found)
+        numbers = np.asarray(self.formula.of_values(needed), dtype=np.float64)
+        lost = ~np.isfinite(numbers)
         for each in needed.values():
             lost = lost | np.isnan(each)
         if self.cut:
-            found = np.searchsorted(self.cut, found, side="right").astype(np.float64)
-        return np.where(lost, np.nan, self._rounded(found))
+            numbers = np.searchsorted(self.cut, numbers, side="right").astype(np.float64)
+        return np.where(lost, np.nan, self._rounded(numbers))
 
     def _rounded(self, found: Values) -> Values:
         """Round computed values as declared."""
@@ -484,32 +484,32 @@ class Column:
 
     def entries(self) -> dict[str, Any]:
         """Return what a table file says of the column, without what is as usual."""
-        usual, found = Column(self.name), {}
+        usual, entries = Column(self.name), {}
         for entry in fields(self):
             value = getattr(self, entry.name)
             if entry.name != "name" and value != getattr(usual, entry.name):
-                found[entry.name] = list(value) if isinstance(value, tuple) else value
+                entries[entry.name] = list(value) if isinstance(value, tuple) else value
         if not self.scale.is_plain:
-            found["scale"] = self.scale.name
+            entries["scale"] = self.scale.name
             if self.scale.quantiles:
-                found["quantiles"] = [list(pair) for pair in self.scale.quantiles]
+                entries["quantiles"] = [list(pair) for pair in self.scale.quantiles]
         if self.heaps is not None and self.decimals is not None:
-            del found["heaps"], found["decimals"]
-            found |= self.heaps.entries(self.decimals)
+            del entries["heaps"], entries["decimals"]
+            entries |= self.heaps.entries(self.decimals)
         if self.order is not None:
-            del found["order"]
-            found |= self.order.entries()
+            del entries["order"]
+            entries |= self.order.entries()
             if self.order.two_sided:
-                del found["scale"]
+                del entries["scale"]
         if self.calendar is not None:
-            found = _dated_entries(self, found)
+            entries = _dated_entries(self, entries)
         if self.event is not None:
-            found["event"] = self.event.entries()
+            entries["event"] = self.event.entries()
         if self.kind == DERIVED:
-            del found["kind"]
+            del entries["kind"]
             if self.cut:
-                found["cut"] = {"of": found.pop("derived"), "at": list(self.cut)}
-        return found
+                entries["cut"] = {"of": entries.pop("derived"), "at": list(self.cut)}
+        return entries
 
 
 def _dated_entries(column: Column, found: dict[str, Any]) -> dict[str, Any]:
@@ -559,7 +559,7 @@ def column_from(name: str, given: Any) -> Column:
     decimals, heaps = heaps_from(given)
     step = Column(name, decimals=decimals, heaps=heaps).finest
     order, scale, dated = order_from(given, calendar), given.get("scale", "as it is"), calendar is not None
-    found = Column(
+    column = Column(
         name=name,
         kind=kind,
         # half a day, or whatever dates count, beyond both: the first and the last day are possible themselves
@@ -577,29 +577,29 @@ def column_from(name: str, given: Any) -> Column:
         levels=_levels(given.get("levels", ())),
         **_said_of(given),
     )
-    _check_kind(found)
-    if found.bounds[0] >= found.bounds[1]:
+    _check_kind(column)
+    if column.bounds[0] >= column.bounds[1]:
         raise InputError("limits, scale and decimals leave no two values to release", "widen them")
-    if any(lowest > highest for lowest, highest in found._ends):
+    if any(lowest > highest for lowest, highest in column._ends):
         raise InputError("its limits leave no value on one of its grids", "widen them, or leave that step out")
-    if centre is not None and not found.allows(np.array([centre])).all():
+    if centre is not None and not column.allows(np.array([centre])).all():
         raise InputError("its centre lies outside its limits or its scale")
-    return found
+    return column
 
 
 def _as_numbers(given: Mapping[str, Any], calendar: Calendar) -> dict[str, Any]:
     """Return the entries of a date with its limits as the numbers that they count as, whole ones."""
     if wrong := [key for key in ("decimals", "step", "levels", "quantiles", "derived") if key in given]:
         raise InputError(f"a date has no {wrong[0]}", 'leave it out: precision = "month" says how far it is known')
-    found = {**given, "kind": MEASUREMENT, "decimals": 0}
-    found |= {key: calendar.number(found[key], key) for key in ("low", "high", "centre") if key in found}
-    found |= {key: calendar.length(found[key]) for key in ("tolerance", "spread") if key in found}
-    if "missing" in found:
-        codes = found["missing"] if isinstance(found["missing"], list | tuple) else [found["missing"]]
-        found["missing"] = [calendar.number(code, "missing") for code in codes]
-    if isinstance(ends := found.get("between"), list | tuple):
-        found["between"] = [_end(end, calendar) for end in ends]
-    return found
+    entries = {**given, "kind": MEASUREMENT, "decimals": 0}
+    entries |= {key: calendar.number(entries[key], key) for key in ("low", "high", "centre") if key in entries}
+    entries |= {key: calendar.length(entries[key]) for key in ("tolerance", "spread") if key in entries}
+    if "missing" in entries:
+        codes = entries["missing"] if isinstance(entries["missing"], list | tuple) else [entries["missing"]]
+        entries["missing"] = [calendar.number(code, "missing") for code in codes]
+    if isinstance(ends := entries.get("between"), list | tuple):
+        entries["between"] = [_end(end, calendar) for end in ends]
+    return entries
 
 
 def _end(given: Any, calendar: Calendar) -> Any:
@@ -833,9 +833,9 @@ def _on_grid(limit: float, step: float, inward: int, is_open: bool) -> float:
     """Return the first multiple of a step at the limit or inward of it; beyond it where it is open."""
     place = round(limit / step)
     while True:
-        found = round(place * step, MOST_DECIMALS)
-        if inward * (found - limit) > 0 or (found == limit and not is_open):
-            return found
+        rounded = round(place * step, MOST_DECIMALS)
+        if inward * (rounded - limit) > 0 or (rounded == limit and not is_open):
+            return rounded
         place += inward
 
 

@@ -120,10 +120,10 @@ class Form:
         try:
             told = {"month": 1, "day": 1} | {key: int(each) for key, each in parts.items()}
             year, month, day, hour, minute, second = (told.get(part, 0) for part in PRECISIONS)
-            found = datetime(year, month, day, hour, minute, second)
+            moment = datetime(year, month, day, hour, minute, second)
         except ValueError:
             return NOTHING
-        return np.datetime64(found, "s")
+        return np.datetime64(moment, "s")
 
     def write(self, stamps: Stamps, mask: Bool[np.ndarray, " n"]) -> list[str | None]:
         """Write dates."""
@@ -218,15 +218,15 @@ def _numbers(column: nw.Series[Any], form: str) -> Dates:
             f'say how they count (form = "Excel", or {", ".join(list(NUMBERED)[1:])})',
         )
     texts = [None if gap else str(int(each)) for each, gap in zip(values.tolist(), gaps.tolist(), strict=True)]
-    found = _texts(texts, (form or "YYYYMMDD").removeprefix("number "))
+    read = _texts(texts, (form or "YYYYMMDD").removeprefix("number "))
     return replace(
-        found,
-        form=f"number {found.form}" if found.form else "",
+        read,
+        form=f"number {read.form}" if read.form else "",
         cures=(
-            *found.cures,
+            *read.cures,
             *(
                 (f'say how they count (form = "Excel", {", ".join(list(NUMBERED)[1:])})',)
-                if found.problem and not form
+                if read.problem and not form
                 else ()
             ),
         ),
@@ -241,10 +241,10 @@ def _texts(values: Sequence[str | None], form: str) -> Dates:
     different = list(dict.fromkeys(each for each in values if each is not None))
     if not different:
         return _nothing(len(values), "has no value at all")
-    found = _fitting(different, form)
-    if isinstance(found, Dates):
-        return replace(found, stamps=np.full(len(values), NOTHING))
-    known, read = found, Form.of(found).read
+    fitting = _fitting(different, form)
+    if isinstance(fitting, Dates):
+        return replace(fitting, stamps=np.full(len(values), NOTHING))
+    known, read = fitting, Form.of(fitting).read
     table: dict[str, Any] = {each: read(each) for each in different}
     lost = {each for each, stamp in table.items() if stamp is None}
     never = {each for each, stamp in table.items() if stamp is not None and np.isnat(stamp)}

@@ -71,8 +71,8 @@ class Calendar:
         start, code = self._start, _CODES[self.precision]
         first, last = (float((end.astype(f"M8[{code}]") - start).astype(np.int64)) for end in (FIRST, LAST))
         whole = np.clip(np.floor(np.nan_to_num(numbers) + 1e-9), first, last).astype(np.int64)
-        found = (start + whole.astype(f"m8[{code}]")).astype("M8[s]")
-        return np.where(np.isnan(numbers), NOTHING, found)
+        moments = (start + whole.astype(f"m8[{code}]")).astype("M8[s]")
+        return np.where(np.isnan(numbers), NOTHING, moments)
 
     def in_days(self, numbers: Numbers) -> Numbers:
         """Return the days since the first of January 2000 that formulas count, of dates and what lies between."""
@@ -87,9 +87,9 @@ class Calendar:
         if isinstance(given, date | datetime):
             return float(self.count(np.array([np.datetime64(given)]))[0])
         for form in _IN_TABLE_FILES if isinstance(given, str) else ():
-            found = Form.of(form).read(given.strip())
-            if found is not None and not np.isnat(found):
-                return float(self.count(np.array([found]))[0])
+            moment = Form.of(form).read(given.strip())
+            if moment is not None and not np.isnat(moment):
+                return float(self.count(np.array([moment]))[0])
         raise InputError(f"{what} is a date, got {given!r:.60}", f'write {what} = "2020-01-31", say')
 
     def text(self, number: float) -> str:

@@ -152,19 +152,19 @@ def _contradicted(
         look = look_at_column(recorded, column.as_released, categories=True)
         if look.problem:
             return look.problem
-        found = np.where(look.codes < 0, np.nan, look.codes)
+        numbers = np.where(look.codes < 0, np.nan, look.codes)
     else:
         look = _recorded(recorded, column)
         if len(look.numbers) != len(recorded):
             return look.problem
-        found = look.numbers
-    nothing = np.isnan(low) & ~np.isnan(found)
+        numbers = look.numbers
+    nothing = np.isnan(low) & ~np.isnan(numbers)
     for name in column.formula.columns:
         nothing &= ~np.isnan(values[name])
     if nothing.any():
         why = "a division by zero, or a logarithm of what is not above 0"
         return f"{NO_VALUE} {rows_in_words(nothing)} ({why})"
-    off = (found < low) | (found > high)  # false of what is missing
+    off = (numbers < low) | (numbers > high)  # false of what is missing
     return f"is not {column.derived} in {rows_in_words(off)}" if off.any() and not column.replaces else ""
 
 

@@ -298,14 +298,14 @@ def _courses(kept: Sequence[Look], seen: SeenRows, declared: Schema) -> tuple[Co
     columns = sum(names[look.name] * max(len(look.levels) - 1, 1) for look in kept)
     if seen.visits.courses or not seen.visits.may_be_lines or seen.people > FEW_PEOPLE * columns + 1:
         return ()
-    found = []
+    courses = []
     for look in kept:
         column = declared.column(look.name)
         scale = column.scale if declared.declares(look.name) else Scale.of(look.scale)
         if look.is_category or look.calendar or column.order:
             continue
-        found.append(seen.course(look.name, scale.to_model(look.numbers)))
-    return tuple(filter(None, found))
+        courses.append(seen.course(look.name, scale.to_model(look.numbers)))
+    return tuple(filter(None, courses))
 
 
 def _within(look: Look, seen: SeenRows, rows: int) -> Look:

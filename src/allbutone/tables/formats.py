@@ -98,8 +98,8 @@ def _with_leading_zeros(file: BufferedIOBase, name: str, table: pa.Table, option
         return table
     as_text = _parse(file, name, ".", options, dict.fromkeys(whole, pa.string()))
     for column in whole:
-        found = pc.any(pc.match_substring_regex(as_text[column], r"^\s*0\d+\s*$"))
-        if found.as_py():
+        any_zero = pc.any(pc.match_substring_regex(as_text[column], r"^\s*0\d+\s*$"))
+        if any_zero.as_py():
             table = table.set_column(table.column_names.index(column), column, as_text[column])
     return table
 

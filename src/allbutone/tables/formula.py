@@ -94,8 +94,10 @@ class Formula:
     def of_values(self, values: Mapping[str, Float[np.ndarray, "*rows"]]) -> Values:
         """Return what it says of each row, 1 or 0 if it compares; NaN where one is missing, or it has none."""
         with np.errstate(all="ignore"):
-            found = _walked(self.root, values)
-        return np.broadcast_to(found, np.broadcast_shapes(*(each.shape for each in values.values()), found.shape))
+            shaped = _walked(self.root, values)
+        return np.broadcast_to(
+            shaped, np.broadcast_shapes(*(each.shape for each in values.values()), shaped.shape)
+        )
 
 
 def names_in(node: Node) -> list[str]:
@@ -109,12 +111,12 @@ def _walked(node: Node, values: Mapping[str, np.ndarray]) -> np.ndarray:
     if node.what == "column":
         return np.asarray(values[node.name])
     parts = [_walked(part, values) for part in node.parts]
-    found = np.asarray(_done(node, parts), dtype=np.float64)
+    numbers = np.asarray(_done(node, parts), dtype=np.float64)
     # at every step: a division by zero is nothing that could be compared, taken to a power or divided by again
-    lost = ~np.isfinite(found)
+    lost = ~np.isfinite(numbers)
     for part in parts:
         lost = lost | np.isnan(part)
-    return np.where(lost, np.nan, found)
+    return np.where(lost, np.nan, numbers)
 
 
 def _done(node: Node, parts: Sequence[np.ndarray]) -> Any:
@@ -126,17 +128,17 @@ def _done(node: Node, parts: Sequence[np.ndarray]) -> Any:
         return _OF_ONE[node.what](parts[0])
     if node.what == "round":
         return np.round(parts[0], int(node.number)) + 0.0
-    found = parts[0]
+    result = parts[0]
     for part in parts[1:]:
-        found = _OF_SEVERAL[node.what](found, part)
-    return found
+        result = _OF_SEVERAL[node.what](result, part)
+    return result
 
 
 def computed_once(node: Node, parts: Sequence[float]) -> float:
     """Return what a part of a formula is of plain numbers; NaN where it has no value."""
     with np.errstate(all="ignore"):
-        found = float(_done(node, [np.asarray(part) for part in parts]))
-    return found if isfinite(found) else float("nan")
+        number = float(_done(node, [np.asarray(part) for part in parts]))
+    return number if isfinite(number) else float("nan")
 
 
 class _Reader:
@@ -155,7 +157,7 @@ class _Reader:
             )
 
     def _tokens(self, text: str) -> list[tuple[str, str]]:
-        found, place = [], 0
+        tokens, place = [], 0
         while text[place:].strip():
             match = _TOKEN.match(text, place)
             if match is None:
@@ -163,9 +165,9 @@ class _Reader:
                 raise self._wrong(f"{rest[:20]!r} cannot be read")
             kind = match.lastgroup or ""
             word = match[kind]
-            found.append((kind, _SAME.get(word, word)))
+            tokens.append((kind, _SAME.get(word, word)))
             place = match.end()
-        return found
+        return tokens
 
     def _wrong(self, what: str) -> InputError:
         return InputError(f"the formula {self.text!r:.80} cannot be read: {what}", GRAMMAR)
@@ -187,49 +189,49 @@ class _Reader:
             raise self._wrong(f"{sign!r} is missing before {self.next[1]!r}" if self.next[1] else f"no {sign!r}")
 
     def whole(self) -> Node:
-        found = self.sum()
+        node = self.sum()
         if sign := self.take(*COMPARISONS):
-            found = Node(sign, (found, self.sum()))
+            node = Node(sign, (node, self.sum()))
         if self.next[0] != "end":
             raise self._wrong(f"there is something left at {self.next[1]!r}")
-        return found
+        return node
 
     def sum(self) -> Node:
         self.depth += 1
         if self.depth > DEEPEST:
             raise self._wrong(f"more than {DEEPEST} brackets within one another")
-        found = self.product()
+        node = self.product()
         while sign := self.take("+", "-"):
-            found = Node(sign, (found, self.product()))
+            node = Node(sign, (node, self.product()))
         self.depth -= 1
-        return found
+        return node
 
     def product(self) -> Node:
-        found = self.signed()
+        node = self.signed()
         while sign := self.take("*", "/"):
-            found = Node(sign, (found, self.signed()))
-        return found
+            node = Node(sign, (node, self.signed()))
+        return node
 
     def signed(self) -> Node:
         minus = False
         while sign := self.take("-", "+"):
             minus ^= sign == "-"
-        found = self.power()
+        node = self.power()
         if not minus:
-            return found
-        if found.what == "number":
-            return Node("number", number=-found.number)
-        return Node("-", (Node("number"), found))
+            return node
+        if node.what == "number":
+            return Node("number", number=-node.number)
+        return Node("-", (Node("number"), node))
 
     def power(self) -> Node:
-        found = self.single()
+        node = self.single()
         if self.take("**"):
             self.depth += 1
             if self.depth > DEEPEST:
                 raise self._wrong(f"more than {DEEPEST} powers of one another")
-            found = Node("**", (found, self.signed()))
+            node = Node("**", (node, self.signed()))
             self.depth -= 1
-        return found
+        return node
 
     def single(self) -> Node:
         kind, word = self.next
@@ -243,9 +245,9 @@ class _Reader:
         if kind in ("name", "quoted"):
             return Node("column", name=word)
         if (kind, word) == ("sign", "("):
-            found = self.sum()
+            node = self.sum()
             self.need(")")
-            return found
+            return node
         raise self._wrong(f"a number or a column is missing before {word!r}" if word else "it ends too early")
 
     def call(self, name: str) -> Node:

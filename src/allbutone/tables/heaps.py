@@ -68,11 +68,11 @@ class Heaps:
         """
         place = np.exp(np.minimum(natural, 700.0)) if self.exponential else natural
         slack = place * 0.51 * 10.0**-decimals if self.exponential else 0.0
-        found = np.zeros(np.shape(natural), dtype=np.int64)
+        grids = np.zeros(np.shape(natural), dtype=np.int64)
         for number, (step, _) in enumerate(self.grids[1:], start=1):
             near = np.abs(place - np.round(place / step) * step) <= OFF * step + slack
-            found = np.where(near, number, found)
-        return found
+            grids = np.where(near, number, grids)
+        return grids
 
     def around(self, natural: Values, which: Int[np.ndarray, "*shape"], decimals: int) -> tuple[Values, Values]:
         """Return between which natural values those lay that were rounded to these: half a step to either side."""

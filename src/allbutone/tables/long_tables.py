@@ -154,17 +154,17 @@ class _Rows:
 
     def of_visit(self, place: int) -> Int[np.ndarray, " people"]:
         """Return the row of each person at a visit; −1 where there is none."""
-        found = np.full(len(self.people), -1, dtype=np.int64)
+        places = np.full(len(self.people), -1, dtype=np.int64)
         rows = np.flatnonzero(self.visit == place)
-        found[self.person[rows]] = rows
-        return found
+        places[self.person[rows]] = rows
+        return places
 
     def first_with(self, there: Bool[np.ndarray, " rows"]) -> Int[np.ndarray, " people"]:
         """Return the first row of each person in which there is a value; −1 where there is none."""
-        found = np.full(len(self.people), -1, dtype=np.int64)
+        places = np.full(len(self.people), -1, dtype=np.int64)
         rows = np.flatnonzero(there & (self.person >= 0))[::-1]
-        found[self.person[rows]] = rows
-        return found
+        places[self.person[rows]] = rows
+        return places
 
 
 def _faults_of_columns(
@@ -242,9 +242,9 @@ def coded(column: nw.Series[Any], missing: Sequence[float] = ()) -> tuple[Int[np
 def _repeated(values: Int[np.ndarray, " rows"], there: Bool[np.ndarray, " rows"]) -> Bool[np.ndarray, " rows"]:
     """Say which values are there several times among those that count."""
     different, places, counts = np.unique(values[there], return_inverse=True, return_counts=True)
-    found = np.zeros(len(values), dtype=bool)
-    found[there] = counts[places] > 1 if len(different) else False
-    return found
+    repeated = np.zeros(len(values), dtype=bool)
+    repeated[there] = counts[places] > 1 if len(different) else False
+    return repeated
 
 
 def _called(value: Any, known: Collection[str]) -> str:

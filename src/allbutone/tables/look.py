@@ -348,15 +348,15 @@ def _category(column: nw.Series[Any], declared: Column, trusted: bool) -> Look:
     if not column.dtype.is_numeric() and column.dtype not in OF_LEVELS:
         return _not_numeric(column)
     try:
-        codes, found = encode(column, declared.missing)
+        codes, levels = encode(column, declared.missing)
     except UnicodeDecodeError:
         return _not_numeric(column)
     there = codes[codes >= 0]
     if declared.kind != CATEGORY and len(there):
         look, different = replace(look, missing=len(codes) - len(there)), len(np.unique(there))
         shown, is_text = _first_text(column), column.dtype == nw.String
-        look = text_look(look, found, different, len(there), shown, is_text=is_text, trusted=trusted)
-    return level_look(codes, found, column.dtype, declared) if look.usable else look
+        look = text_look(look, levels, different, len(there), shown, is_text=is_text, trusted=trusted)
+    return level_look(codes, levels, column.dtype, declared) if look.usable else look
 
 
 def _date(column: nw.Series[Any], declared: Column, calendar: Calendar) -> Look:
@@ -364,16 +364,16 @@ def _date(column: nw.Series[Any], declared: Column, calendar: Calendar) -> Look:
     look = Look(column.name, "date", int(column.null_count()), calendar=calendar)
     if look.missing == len(column):
         return look.empty()
-    found = read_dates(column, calendar.form)
-    if found.problem:
-        return look.against(found.problem, *found.cures, quietly=found.quietly)
-    if coarser := too_coarse(found.form, calendar.precision):
+    dates = read_dates(column, calendar.form)
+    if dates.problem:
+        return look.against(dates.problem, *dates.cures, quietly=dates.quietly)
+    if coarser := too_coarse(dates.form, calendar.precision):
         return look.against(
-            f"tells no more than the {coarser} ({found.form}), and its precision is the {calendar.precision}",
+            f"tells no more than the {coarser} ({dates.form}), and its precision is the {calendar.precision}",
             f'declare precision = "{coarser}"',
         )
-    numbers = calendar.count(found.stamps)
-    calendar = replace(calendar, form=calendar.form or found.form)
+    numbers = calendar.count(dates.stamps)
+    calendar = replace(calendar, form=calendar.form or dates.form)
     if (seen := _as_number(numbers, column.name, declared, trusted=True)).problem:
         return replace(seen, kind="date" if seen.kind == "measurement" else seen.kind, calendar=calendar)
     return Look(column.name, "date", seen.missing, numbers=seen.numbers, calendar=calendar, decimals=0)
@@ -381,7 +381,7 @@ def _date(column: nw.Series[Any], declared: Column, calendar: Calendar) -> Look:
 
 def proposed_dates(frame: nw.DataFrame[Any], declared: Schema) -> list[Column]:
     """Propose dates of what reads as such and is not declared: their precision and, coarsely, their period."""
-    found = []
+    proposals = []
     for name in frame.columns:
         if declared.declares(name) or not reads_as_date(frame[name]):
             continue
@@ -391,8 +391,8 @@ def proposed_dates(frame: nw.DataFrame[Any], declared: Schema) -> list[Column]:
             entries |= Calendar(proposed_precision(dates.stamps), ORIGIN, dates.form).entries()
             if period := proposed_period(dates.stamps):
                 entries |= {"low": period[0], "high": period[1], "scale": "logit"}
-        found.append(column_from(name, entries))
-    return found
+        proposals.append(column_from(name, entries))
+    return proposals
 
 
 def _measurement(column: nw.Series[Any], declared: Column, trusted: bool) -> Look:

@@ -156,8 +156,8 @@ class Ordered:
                 return np.log(below) - np.log(above)
         gap = value - low if self.high is None else high - value
         start = self.column.scale.domain[0]
-        found = self.column.scale.to_model(np.where(gap > start, gap, np.nan if start == -inf else start + 1.0))
-        return np.where(np.isnan(gap), np.nan, np.where(gap > start, found, -inf))
+        inner = self.column.scale.to_model(np.where(gap > start, gap, np.nan if start == -inf else start + 1.0))
+        return np.where(np.isnan(gap), np.nan, np.where(gap > start, inner, -inf))
 
     def to_natural(self, value: Values, natural: Float[np.ndarray, "*rows p"]) -> Values:
         """Bring values of the model to those of the column, given the ends in the same rows; the inverse."""
@@ -232,13 +232,13 @@ def ordered_columns(columns: Sequence["Column"]) -> tuple[Ordered, ...]:
         for column in columns
         if column.order is not None and all(name in places for name in column.order.columns)
     }
-    found = []
+    ordered = []
     for name in in_order(needed):
         column = columns[places[name]]
         assert column.order is not None
         ends = (places[end] if isinstance(end, str) else end for end in (column.order.low, column.order.high))
-        found.append(Ordered(column, places[name], *ends))
-    return tuple(found)
+        ordered.append(Ordered(column, places[name], *ends))
+    return tuple(ordered)
 
 
 def circle_of(columns: Sequence["Column"]) -> list[str]:

@@ -147,10 +147,10 @@ class Records:
 
     def place_of(self, row: int) -> int:
         """Return where the record of this row of the table, counted from 1, stands among the records."""
-        found = np.flatnonzero(self.rows == row)
-        if not len(found):
+        places = np.flatnonzero(self.rows == row)
+        if not len(places):
             raise InputError(f"row {row} is none of the records", f"rows run from 1 to {self.rows[-1]}")
-        return int(found[0])
+        return int(places[0])
 
     @property
     def persons(self) -> np.ndarray:

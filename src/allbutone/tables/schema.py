@@ -353,17 +353,17 @@ class Schema:
 
     def to_model(self, values: Float[np.ndarray, "*rows p"]) -> Float[np.ndarray, "*rows p"]:
         """Bring natural values to the scale of the model; the last axis has this schema's measurements."""
-        found = self._each(values, lambda column, part: column.scale.to_model(part))
+        model = self._each(values, lambda column, part: column.scale.to_model(part))
         for each in self.orders:
-            found[..., each.place] = each.to_model(values[..., each.place], values)
-        return found
+            model[..., each.place] = each.to_model(values[..., each.place], values)
+        return model
 
     def to_natural(self, values: Float[np.ndarray, "*rows p"]) -> Float[np.ndarray, "*rows p"]:
         """Bring values of the model back to natural units, neither rounded nor limited."""
-        found = self._each(values, lambda column, part: column.scale.to_natural(part))
+        natural = self._each(values, lambda column, part: column.scale.to_natural(part))
         for each in self.orders:
-            found[..., each.place] = each.to_natural(values[..., each.place], found)
-        return found
+            natural[..., each.place] = each.to_natural(values[..., each.place], natural)
+        return natural
 
     def released(self, values: Float[np.ndarray, "*rows p"]) -> Float[np.ndarray, "*rows p"]:
         """Bring what the model drew to what goes out: natural units, rounded, within the limits.
@@ -371,10 +371,10 @@ class Schema:
         Who attacks knows that this was done: a released value tells between which values its draw lay
         (`drawn_between`), and to take it for the draw would misjudge the risk, either way.
         """
-        found = self._each(values, Column.released)
+        released = self._each(values, Column.released)
         for each in self.orders:  # by the ends as they go out, so that no row breaks its order
-            found[..., each.place] = each.released(values[..., each.place], found)
-        return found
+            released[..., each.place] = each.released(values[..., each.place], released)
+        return released
 
     def drawn_between(
         self, natural: Float[np.ndarray, "n p"]
@@ -419,12 +419,12 @@ class Schema:
 
     def clipped(self, natural: Float[np.ndarray, "n p"]) -> Float[np.ndarray, " p"]:
         """Return the share of released values at a limit, of each measurement; gaps do not count."""
-        found = []
+        shares = []
         for place, column in enumerate(self.measurements):
             there = natural[~np.isnan(natural[:, place]), place]
             low, high = column.at_limits(there)
-            found.append(float(np.mean(low | high)) if len(there) else 0.0)
-        return np.array(found)
+            shares.append(float(np.mean(low | high)) if len(there) else 0.0)
+        return np.array(shares)
 
     def clipped_in_words(self, datasets: Iterable[Float[np.ndarray, "_ p"]]) -> str:
         """Say how many released values stand at a limit, column by column; nothing where hardly any does."""
@@ -509,19 +509,19 @@ class Schema:
         """
         digits_of, log, positive = dict(decimals or {}), tuple(log), tuple(positive)
         self._require_free({*log, *positive, *digits_of})
-        found, codes = {column.name: column for column in self.columns}, tuple(float(code) for code in missing)
+        columns, codes = {column.name: column for column in self.columns}, tuple(float(code) for code in missing)
         for name in (*log, *positive, *digits_of):  # of one visit: what is said of the column holds there, too
-            found.setdefault(name, self.visits.at_visit(name, found) if self.visits else Column(name))
+            columns.setdefault(name, self.visits.at_visit(name, columns) if self.visits else Column(name))
         for name in log:
-            found[name] = replace(found[name], scale=Scale.of("log"))
+            columns[name] = replace(columns[name], scale=Scale.of("log"))
         for name in positive:
-            found[name] = replace(found[name], low=max(found[name].low, 0.0))
+            columns[name] = replace(columns[name], low=max(columns[name].low, 0.0))
         for name, digits in digits_of.items():
-            found[name] = replace(found[name], decimals=decimals_from(digits), heaps=None)
-        if (log or positive or digits_of) and (faults := order_faults(list(found.values()))):
+            columns[name] = replace(columns[name], decimals=decimals_from(digits), heaps=None)
+        if (log or positive or digits_of) and (faults := order_faults(list(columns.values()))):
             name, fault = faults[0]
             raise InputError(f"an order cannot be kept: {name!r}: {fault}", "declare it in the table file")
-        every = replace(self, columns=tuple(found.values()), missing=tuple(dict.fromkeys((*self.missing, *codes))))
+        every = replace(self, columns=(*columns.values(),), missing=tuple(dict.fromkeys((*self.missing, *codes))))
         return every._with_each(lambda each: replace(each, missing=tuple(dict.fromkeys((*each.missing, *codes)))))
 
     def _require_free(self, names: Container[str]) -> None:

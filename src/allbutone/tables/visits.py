@@ -140,15 +140,15 @@ class Visits:
         at = tuple((name, times_from(each["visits"])) for name, each in said.items() if "visits" in each)
         if both := [name for name, _ in at if name in once]:
             raise InputError(f"{both[0]!r:.60}: what stands once has no visits", "leave one of the two out")
-        found = cls(entries["person"], entries["visit"], times_from(entries["visits"]), tuple(once), at)
+        visits = cls(entries["person"], entries["visit"], times_from(entries["visits"]), tuple(once), at)
         lines = {
             name: each for name, each in said.items()
             if "course" in each or ("deviation" in each and "deviation" not in without_visits(each))
         }  # fmt: skip
-        if both := [name for name in lines if not found.varies(name)]:
+        if both := [name for name in lines if not visits.varies(name)]:
             raise InputError(f"{both[0]!r:.60}: what stands once, or at one visit, has no course", "leave it out")
-        courses = (Course.of_entries(name, each, found.times_of(name)) for name, each in lines.items())
-        return replace(found, courses=tuple(courses))
+        courses = (Course.of_entries(name, each, visits.times_of(name)) for name, each in lines.items())
+        return replace(visits, courses=tuple(courses))
 
     def entries(self) -> dict[str, Any]:
         """Return what a table file says besides its columns."""
@@ -217,12 +217,12 @@ class Visits:
         What is computed from values that stand once stands once, and else it is there at the visits that all
         have that it needs.
         """
-        found = self
+        visits = self
         for column in derived:
-            needed = [name for name in column.formula.columns if found.varies(name)]
-            shared = set(found.times).intersection(*(found.times_of(name) for name in needed))
-            times = tuple(time for time in found.times_of(column.name) if time in shared)
-            if column.name in found.once and needed:
+            needed = [name for name in column.formula.columns if visits.varies(name)]
+            shared = set(visits.times).intersection(*(visits.times_of(name) for name in needed))
+            times = tuple(time for time in visits.times_of(column.name) if time in shared)
+            if column.name in visits.once and needed:
                 raise InputError(
                     f"{column.name!r:.60} stands once, and is computed from {needed[0]!r:.60}, which does not",
                     f"name a visit of it, `{self.name(needed[0], self.times[0])}`",
@@ -230,28 +230,28 @@ class Visits:
             if not times:
                 raise InputError(f"{column.name!r:.60} is computed from what no visit has together")
             if not needed and self.parts(column.name)[1] is None:
-                found = replace(found, once=tuple(dict.fromkeys((*found.once, column.name))))
-            elif times != found.times_of(column.name):
-                others = (pair for pair in found.at if pair[0] != column.name)
-                found = replace(found, at=(*others, (column.name, times)))
-        return found
+                visits = replace(visits, once=tuple(dict.fromkeys((*visits.once, column.name))))
+            elif times != visits.times_of(column.name):
+                others = (pair for pair in visits.at if pair[0] != column.name)
+                visits = replace(visits, at=(*others, (column.name, times)))
+        return visits
 
     def widened(self, columns: Sequence[Column]) -> tuple[Column, ...]:
         """Return what is declared of each column at each of its visits; what is said of one visit counts there."""
-        own, found = {column.name for column in columns}, list[Column]()
+        own, wide = {column.name for column in columns}, list[Column]()
         for column in columns:
             if column.kind == LEFT_OUT or not self.varies(column.name):
-                found.append(column)
+                wide.append(column)
             else:
                 line = self.course_of(column.name)
                 times = line.through if line else self.times_of(column.name)
                 there = ((time, self.name(column.name, time)) for time in times)
-                found += [self._at(column, time) for time, name in there if name not in own]
-        return tuple(found)
+                wide += [self._at(column, time) for time, name in there if name not in own]
+        return tuple(wide)
 
     def on_lines(self, columns: Sequence[Column]) -> tuple[Column, ...]:
         """Return columns at the visits between those that their courses go through: computed from these."""
-        own, found = {column.name: column for column in columns}, list[Column]()
+        own, lines = {column.name: column for column in columns}, list[Column]()
         for line in self.courses:
             column = own.get(line.column, Column(line.column))
             ends = {time: self.name(line.column, time) for time in line.through}
@@ -269,8 +269,8 @@ class Visits:
                     spread=None,
                 )
                 there = there if line.deviation else replace(there, scale=Scale(), low=-inf, high=inf)
-                found.append(self._at(there, time))
-        return tuple(found)
+                lines.append(self._at(there, time))
+        return tuple(lines)
 
     def at_visit(self, name: str, declared: Mapping[str, Column]) -> Column:
         """Return what is declared of a column of a record; refuse one at no visit, or on a line."""
@@ -366,15 +366,15 @@ class Visits:
         """Return the columns of a long table in which records of these columns go out."""
         texts = any(isinstance(time, str) for time in self.times)
         levels = tuple(map(level_name, self.times)) if texts else ()
-        found = {
+        long = {
             self.person: Column(self.person, decimals=0),
             self.visit: Column(self.visit, CATEGORY if texts else MEASUREMENT, levels=levels),
         }
         for column in columns:
             name, _ = self.parts(column.name)
-            before = found.get(name, column)
-            found[name] = replace(before, name=name, levels=tuple(dict.fromkeys((*before.levels, *column.levels))))
-        return tuple(found.values())
+            before = long.get(name, column)
+            long[name] = replace(before, name=name, levels=tuple(dict.fromkeys((*before.levels, *column.levels))))
+        return tuple(long.values())
 
     def _times_as_values(self, count: int) -> tuple[np.ndarray, dict[str, tuple[str, ...]]]:
         """Return the visit of each row of so many people; visits that are texts as levels."""

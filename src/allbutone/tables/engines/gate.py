@@ -177,11 +177,11 @@ def _looked_at_again(
             wanted += [rest.min().alias(f"least{number}"), rest.max().alias(f"most{number}")]
     if not wanted:
         return {}
-    answer, found = ask(frame.select(*wanted)).to_pylist()[0], {}
+    answer, again = ask(frame.select(*wanted)).to_pylist()[0], {}
     for number, name, code in coded:
         least, most = float(answer[f"least{number}"]), float(answer[f"most{number}"])
         if code < 0 <= least or abs(code - (least + most) / 2) > 3 * (most - least) > 0:
-            found[name] = looks[name].with_code(code)
+            again[name] = looks[name].with_code(code)
     for place, each in whole:
         if answer[f"parts{place}"]:
             continue
@@ -189,8 +189,8 @@ def _looked_at_again(
         reason = why_all_different(ends.values, ends.low, ends.high, long=not answer[f"short{place}"])
         values = frame.select(each.natural.alias("x")).filter(~nw.col("x").is_null())
         if reason and _rows_of(values.unique()) == ends.values:
-            found[each.name] = looks[each.name].as_identifier(reason)
-    return found
+            again[each.name] = looks[each.name].as_identifier(reason)
+    return again
 
 
 def _may_all_differ(seen: Seen) -> bool:
@@ -207,8 +207,8 @@ def require_one_row_each_there(frame: nw.LazyFrame[Any], kinds: Mapping[str, Any
         values = frame.select(nw.col(name).alias("value")).filter(~nw.col("value").is_null())
         times = values.group_by("value").agg(nw.len().alias("rows"))
         spread = times.group_by("rows").agg(nw.len().alias("values"))  # how many occur once, twice, …
-        found = ask(spread)
-        counts = np.repeat(found["rows"].to_numpy().astype(np.int64), found["values"].to_numpy())
+        answer = ask(spread)
+        counts = np.repeat(answer["rows"].to_numpy().astype(np.int64), answer["values"].to_numpy())
         if told := told_by_counts(name, counts):
             raise several_rows(told)
 

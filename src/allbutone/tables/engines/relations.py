@@ -48,12 +48,12 @@ def pushed(node: Node, columns: Mapping[str, Any]) -> Value:
         told = nw.when(COMPARISONS_THERE[node.what](one, other)).then(1).otherwise(0)  # PostgreSQL: 0.0 is decimal
         return nw.when(_there(one, other)).then(told)
     if node.what in ("min", "max"):
-        found = parts[0]
+        whole = parts[0]
         for part in parts[1:]:
-            first = _expression(found) < part if node.what == "min" else _expression(found) > part
-            either = nw.when(first).then(_expression(found)).otherwise(_expression(part))
-            found = nw.when(_there(found, part)).then(either)
-        return found
+            first = _expression(whole) < part if node.what == "min" else _expression(whole) > part
+            either = nw.when(first).then(_expression(whole)).otherwise(_expression(part))
+            whole = nw.when(_there(whole, part)).then(either)
+        return whole
     raise InputError(f"a formula holds {node.what}, {NOT_THERE}", READ, "round by decimals instead")
 
 
@@ -63,8 +63,8 @@ def _expression(value: Value) -> Any:
 
 def _there(*values: Value) -> Any:
     """Say where none of these is missing."""
-    found = [~value.is_null() for value in values if not isinstance(value, float)]
-    return nw.all_horizontal(*found, ignore_nulls=False)
+    present = [~value.is_null() for value in values if not isinstance(value, float)]
+    return nw.all_horizontal(*present, ignore_nulls=False)
 
 
 def _divided(one: Value, other: Value) -> Value:
@@ -82,13 +82,13 @@ def _to_power(base: Value, exponent: Value) -> Value:
     if exponent == round(exponent):
         if size > MOST_FACTORS:
             raise InputError(f"a formula has a power above {MOST_FACTORS}, {NOT_THERE}", READ)
-        found = base * 0.0 + 1.0
+        power = base * 0.0 + 1.0
         for _ in range(int(size)):
-            found = found * base
+            power = power * base
     else:
-        found = nw.when(base > 0).then(_exp(_log(base) * size))
-        found = nw.when(base == 0).then(nw.lit(0.0)).otherwise(found)
-    return _divided(1.0, found) if exponent < 0 else found
+        power = nw.when(base > 0).then(_exp(_log(base) * size))
+        power = nw.when(base == 0).then(nw.lit(0.0)).otherwise(power)
+    return _divided(1.0, power) if exponent < 0 else power
 
 
 def _log(value: Any) -> Any:
@@ -117,17 +117,17 @@ COMPARISONS_THERE: dict[str, Callable[[Value, Value], Any]] = {
 
 def derived_there(schema: Schema, columns: Mapping[str, Any], *, exact: bool = False) -> dict[str, Any]:
     """Return derived columns as expressions: numbers, rounded as declared unless `exact`, or level numbers."""
-    found, values = dict[str, Any](), dict(columns)
+    derived, values = dict[str, Any](), dict(columns)
     for column in schema.derived:
         number = pushed(column.formula.root, values)
         if column.cut:
             number = _group(column.cut, number)
         if column.has_levels:
-            found[column.name] = number
+            derived[column.name] = number
             continue
-        found[column.name] = number if exact else _rounded(column, number)
-        values[column.name] = found[column.name]
-    return found
+        derived[column.name] = number if exact else _rounded(column, number)
+        values[column.name] = derived[column.name]
+    return derived
 
 
 def _group(cut: Sequence[float], number: Any) -> Any:

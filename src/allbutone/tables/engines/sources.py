@@ -100,15 +100,15 @@ class Source:
         psycopg, ibis = _module("psycopg", "postgresql"), _module("ibis", "postgresql")
         # libpq itself finds user, password and service in the environment and in its files
         connection = psycopg.connect(self.address, autocommit=True)
-        found = ibis.postgres.from_connection(connection)
-        weakref.finalize(found, connection.close)  # with the last expression that is about its tables
+        database = ibis.postgres.from_connection(connection)
+        weakref.finalize(database, connection.close)  # with the last expression that is about its tables
         if self.query is not None:
             # a view that ends with the connection: `sql` of Ibis makes one, too, and fails to drop it under some
             # versions of what writes its SQL
             connection.execute(f"create temporary view allbutone_query as {self.query}")
-            return found.table("allbutone_query")
+            return database.table("allbutone_query")
         schema, _, name = str(self.from_table).rpartition(".")
-        return found.table(name, database=schema or None)
+        return database.table(name, database=schema or None)
 
     def _files(self) -> Any:
         files = [str(path) for path in self.files]
