@@ -67,6 +67,8 @@ def test_a_release_with_a_guarantee_is_made_judged_and_added_up(allbutone, decla
         (("--epsilon", 3, "--table-file", "table.toml", "--seed", 1), "voids the guarantee"),
         (("--epsilon", 3, "--table-file", "table.toml", "--new-repeat-key"), "voids the guarantee"),
         (("--epsilon", 3, "--table-file", "table.toml", "--complete-cases"), "do not go together"),
+        (("--epsilon", 3, "--table-file", "table.toml", "--model", "classes"), "by no known bound"),
+        (("--epsilon", 3, "--table-file", "table.toml", "--keep", "bmi"), "person by person"),
         (("--epsilon", 3, "--table-file", "table.toml", "--release", "parameters"), "leave --release out"),
     ],
 )
@@ -84,7 +86,7 @@ def test_a_table_with_categories_has_a_guarantee(allbutone, declared, tmp_path):
     file.write_text(LIMITS + SEX)
     code, out, err = allbutone("synthesize", table, "--table-file", file, "--epsilon", 8, "--out", "r")
     assert (code, err) == (0, "")
-    assert "the limits, levels, centres and spreads" in " ".join(out.split())
+    assert "the limits, centres, spreads and levels" in " ".join(out.split())
     assert json.loads((tmp_path / "r" / "release.json").read_text())["noisy_counts"][0]["of"] == ["sex"]
     code, out, err = allbutone("risk", table, "r")
     assert (code, err) == (0, "")
@@ -93,6 +95,11 @@ def test_a_table_with_categories_has_a_guarantee(allbutone, declared, tmp_path):
     code, out, err = allbutone("guarantee", file, "--people", 60, "--epsilon", "8")
     assert (code, err) == (0, "")
     assert "level's share" in out
+    assert "normal columns" in out
+    (tmp_path / "alone.toml").write_text(SEX)
+    code, out, err = allbutone("guarantee", tmp_path / "alone.toml", "--people", 60, "--out", "alone.html")
+    assert (code, err) == (0, "")
+    assert "levels that are equally frequent; one release" in " ".join(out.split())
     file.write_text(LIMITS + SEX.replace('levels = ["f", "m", "x"]', ""))
     code, _, err = allbutone("synthesize", table, "--table-file", file, "--epsilon", 8, "--out", "s")
     assert (code, "public levels" in err, err.count("\n")) == (2, True, 1)

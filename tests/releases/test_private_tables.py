@@ -157,6 +157,24 @@ def test_what_has_no_guarantee_is_refused_with_the_reason(more, message):
         abo.Synthesizer(epsilon=1.0, **more)
 
 
+@pytest.mark.parametrize("column", ["the same", "a copy", "a code", "counting", "beyond"])
+@pytest.mark.usefixtures("seeded_noise")
+def test_nothing_is_refused_for_what_all_records_are_together(rng, column):
+    """Else that there is a release would tell of each record that it is not the one that makes it so."""
+    a = rng.standard_normal(40)
+    b = {"the same": np.ones(40), "a copy": 2 * a, "a code": np.r_[a[1:] ** 2, 999.0], "counting": np.arange(40.0),
+         "beyond": 100 + a}[column]  # fmt: skip
+    frame, schema = pa.table({"a": a, "b": b}), {"columns": {"a": NORMAL, "b": NORMAL}}
+    assert read_private(frame, schema)[0].notes or column == "beyond"
+    release = abo.Synthesizer(epsilon=5.0).fit(frame, schema=schema).sample(datasets=1)
+    assert release.rows == (40,)
+    if column in ("the same", "a copy", "beyond"):
+        with pytest.raises(abo.InputError, match="cannot be told of this table: 'b'"):
+            abo.risk(frame, release)
+    else:
+        assert abo.risk(frame, release).frame.num_rows == 40
+
+
 # ------------------------------------------------------------------------------ categories alone
 
 

@@ -14,7 +14,15 @@ from allbutone.cli.synthesize import describe_prior, fit
 from allbutone.disclosure.budget import COUNTS, EXPECTED_RELEASES, EXPECTED_WITH_CLASSES, Budget
 from allbutone.disclosure.budget import budget as planned
 from allbutone.disclosure.guarantee import LEAST_EPSILON, left_in_words, left_of_limit, rounded_down
-from allbutone.disclosure.guarantee_plan import ERROR_WORDS, NO_PRIVACY, ROUTES, plan_guarantee, useful
+from allbutone.disclosure.guarantee_plan import (
+    ERROR_WORDS,
+    ERRORS,
+    NO_PRIVACY,
+    ROUTES,
+    GuaranteePlan,
+    plan_guarantee,
+    useful,
+)
 from allbutone.figures.budget import budget_figure, guarantee_figure
 from allbutone.figures.export import write_figure
 from allbutone.releases.gaussian_account import DELTA
@@ -255,8 +263,7 @@ def guarantee(
     terminal.show("Expected errors of one release", headings, rows, words=(headings[0], headings[-1]))
     terminal.say(
         f"Written: {out} (the figure; opens in any browser, offline). It tells nothing of the table, "
-        "which was not read.\nAssumed: normal columns whose means lie near the centre of the limits, and the "
-        f"correlation {correlation:g} for all pairs; one release. The guarantee itself assumes none of that. "
+        f"which was not read.\nAssumed: {_assumed(plan)}; one release. The guarantee itself assumes none of that. "
         "Datasets drawn by `synthesize --epsilon` have the errors of its noise, however many there are."
     )
     if plan.useful_from is not None:
@@ -264,3 +271,13 @@ def guarantee(
         asked += " --missing keep" * any(column.gaps for column in Schema.of(table_file).columns)
         terminal.say("\nTo spend it, once and for all:")
         terminal.say(f"  allbutone {asked} --out release", "bold")
+
+
+def _assumed(plan: GuaranteePlan) -> str:
+    """Say what the errors to expect take for granted."""
+    if ERRORS[0] not in plan.errors:
+        return "levels that are equally frequent"
+    return (
+        "normal columns whose means lie near the centre of the limits, and the "
+        f"correlation {plan.correlation:g} for all pairs"
+    )

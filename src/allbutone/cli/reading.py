@@ -171,7 +171,7 @@ def records_like(source: TableOptions, release: Released) -> Records | LazyRecor
     content, names = _opened(source)
     if isinstance(release, Release) and release.noisy is not None:
         # values that pass the limits were brought in when it was made
-        how = reading_of(release) | {"schema": without_limits(release.schema)}
+        how = reading_of(release) | {"schema": without_limits(release.schema), "one_by_one": True}
         return Records.of(content, **how)
     schema = declared(source, names, release)
     names = with_visits(names, schema)

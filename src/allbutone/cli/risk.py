@@ -412,9 +412,9 @@ def _attack_private(
     terminal.show("The ten records of whom the release tells most", list(shown), rows, words=(who, "column"))
     terminal.show_files(out)
     terminal.say(
-        f"Guaranteed: {noisy.in_words}\nAssumed for the rest: the {_normal_words(noisy)}"
-        f"{release.schema.scales_in_words}, and the adversary has every record but one, the noisy moments "
-        f"{'and counts, ' if noisy.counts else ''}and the mechanism. The guarantee assumes none of that. "
+        f"Guaranteed: {noisy.in_words}\nAssumed for the rest: {_normal_words(noisy)}the adversary has every "
+        f"record but one, the noisy {_told_words(noisy)} "
+        "and the mechanism. The guarantee assumes none of that. "
         "'At most expected' is an average over releases "
         "and people; one person in one release can have more, by luck. It holds if whether this goes out does not "
         "depend on what is read here: to draw again until a verdict pleases uses up every draw."
@@ -424,10 +424,21 @@ def _attack_private(
 
 
 def _normal_words(noisy: NoisyMoments) -> str:
-    """Say what is assumed of the measurements."""
-    if not noisy.counts:
-        return "columns are jointly normal"
-    return "measurements are normal around the sum of their levels' effects, with one covariance,"
+    """Say what is assumed of the measurements, if there are any."""
+    if not noisy.ball.p:
+        return ""
+    scales = noisy.ball.schema.scales_in_words
+    if not noisy.ball.schema.categories:
+        return f"the columns are jointly normal{scales}, and "
+    return (
+        f"the measurements are normal around the sum of their levels' effects, with one covariance{scales}, and "
+    )
+
+
+def _told_words(noisy: NoisyMoments) -> str:
+    """Say what was told of the table, with noise."""
+    told = ["moments"] * bool(noisy.ball.p) + ["counts"] * bool(noisy.counts)
+    return " and ".join(told)
 
 
 @ask.command

@@ -26,7 +26,7 @@ from allbutone.releases.ledger_file import DRAWN, Terms
 from allbutone.releases.mechanism import REFUSE, Mechanism
 from allbutone.releases.private_release import ADJACENCY, read_private, refuse_seed
 from allbutone.releases.release import MOST_DATASETS, Release
-from allbutone.releases.synthesizer import Synthesizer
+from allbutone.releases.synthesizer import Synthesizer, require_possible_guarantee
 from allbutone.support.devices import HERE, device_of, require_processor
 from allbutone.support.errors import Caution, Cure, InputError, count_of
 from allbutone.support.text import bell_curves, counted, joined, listed, percent
@@ -471,6 +471,7 @@ def _release_private(
 
 def _require_nothing_else(source: ask.TableOptions, model: ask.ModelOptions, kind: ask.ReleaseKind) -> None:
     """Refuse what does not go with a guarantee."""
+    require_possible_guarantee(model.prior, model.model, int(model.has_classes), model.keep or ())
     asked = [
         name
         for name in ("prior", "model", "classes", "like", "keep", "cells", "cell_weight")
@@ -509,16 +510,18 @@ def _show_guarantee(release: Release) -> None:
     noisy = release.noisy
     assert noisy is not None
     terminal.say(f"Guaranteed: {noisy.in_words}", "bold")
-    unit = "spreads" if noisy.ball.spread == 1.0 else "half widths of the limits"
+    ball = noisy.ball
+    unit = "spreads" if ball.spread == 1.0 else "half widths of the limits"
+    declared = ["limits, centres, spreads"] * bool(ball.p) + ["levels"] * bool(ball.schema.categories)
+    far = f"farther than {ball.radius:.3g} {unit} from the centre"
+    cut = f"Records beyond the limits, or {far}, were brought in first. "
     terminal.say(
-        f"It rests on this: the limits, {'levels, ' if noisy.counts else ''}centres and spreads in the table file "
+        f"It rests on this: the {' and '.join(declared)} in the table file "
         "and the number of people are public and were fixed before anyone looked at the table; nothing else of "
-        "the table is released, or it is "
-        f"counted with this (ρ = {noisy.rho:.3g}). Records beyond the limits, or farther than "
-        f"{noisy.ball.radius:.3g} {unit} from the centre, were brought in first. More datasets from these noisy "
-        "moments cost nothing; running this command again costs ε again."
+        f"the table is released, or it is counted with this (ρ = {noisy.rho:.3g}). {cut * bool(ball.p)}"
+        "More datasets from the same noise cost nothing; running this command again costs ε again."
     )
-    if noisy.ball.spread != 1.0:
+    if ball.p and ball.spread != 1.0:
         terminal.show_notes(
             ["With a public centre and spread for every column in the table file there would be less noise."]
         )

@@ -224,7 +224,7 @@ def terms_of(release: Release) -> Terms:
     """Return a release's guarantee as the ledger keeps it."""
     noisy = release.noisy
     assert noisy is not None
-    basis = "OpenDP's discrete Gaussian noise on the moments"
+    basis = "OpenDP's discrete Gaussian noise"
     return Terms(epsilon=noisy.epsilon, delta=noisy.delta, rho=noisy.rho, adjacency=ADJACENCY, basis=basis)
 
 

@@ -21,7 +21,7 @@ ERROR_WORDS = dict(
 )
 MOST_ERROR = 0.2  # of a spread, a share of it, or of a correlation: with more nothing is learnt from the release
 NO_PRIVACY, NOISE = "no privacy", "noise"
-ROUTES = {NO_PRIVACY: "no guarantee", NOISE: "noise on the moments (synthesize --epsilon)"}
+ROUTES = {NO_PRIVACY: "no guarantee", NOISE: "noise (synthesize --epsilon)"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +72,7 @@ class GuaranteePlan:
         elif len(self.columns) == 1:
             key, what = ERRORS[1], "the spread, as a share of itself,"
         return (
-            f"For {who}, noise on the moments (synthesize --epsilon) is useful from ε = {start:g} on: {what} off "
+            f"For {who}, noise (synthesize --epsilon) is useful from ε = {start:g} on: {what} off "
             f"by about {row[key]:.2f}, against {self.of(NO_PRIVACY)[0][key]:.2f} without a guarantee."
         )
 

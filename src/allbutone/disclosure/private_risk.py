@@ -46,6 +46,7 @@ from allbutone.releases.release import Release
 from allbutone.support.arrays import log_sum_exp
 from allbutone.support.devices import require_processor
 from allbutone.support.errors import InputError
+from allbutone.tables.admission import columns_together
 from allbutone.tables.records import Records
 
 DRAWS = 11  # 2¹¹ draws of what the adversary believed before
@@ -91,6 +92,13 @@ def private_beliefs(wide: Records, release: Release, judged: Sequence[str]) -> P
     if release.p and people < release.p + told.ball.codes.shape[1] + 3:
         raise InputError("without one of them the records leave no distribution", "give more rows")
     records = limited_records(wide, release)
+    if faults := columns_together(records.values, records.columns, records.categories):
+        told_alone = "; ".join(f"{each.column!r} {each.words}" for each in faults)
+        raise InputError(
+            f"what somebody would believe without the release cannot be told of this table: {told_alone} (values "
+            "beyond the limits count as at them)",
+            "the guarantee holds all the same; next time declare wider limits, or leave such columns out",
+        )
     near = replace(near_truth(records), functions=DerivedValues.of(records))
     adversary = _Adversary.of(records, near, told)
     found, alone = Beliefs.nothing(records.values.shape), Beliefs.nothing(records.values.shape)

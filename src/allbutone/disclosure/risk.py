@@ -54,7 +54,7 @@ def records_of_release(table: Any, release: Released, **how_to_read: Any) -> Rec
     """Read the table of a release as it declares it; where there is a guarantee, without the limits."""
     if isinstance(release, Release) and release.noisy is not None:
         asked = reading_of(release, how_to_read)
-        return Records.of(table, **asked | {"schema": without_limits(asked["schema"])})
+        return Records.of(table, **asked | {"schema": without_limits(asked["schema"]), "one_by_one": True})
     return Records.of(table, **reading_of(release, how_to_read))
 
 

@@ -257,7 +257,8 @@ def read_private(table: Any, schema: Any, missing: str = REFUSE, **how_to_read: 
     if isinstance(table, Records):
         _require_as_it_came(table, schema)
     given = with_gaps_of(given, missing)
-    how_to_read |= {"categories": bool(given.categories), "gaps": missing != REFUSE}
+    # a refusal for what all records are together would tell of each of them that there is a release at all
+    how_to_read |= {"categories": bool(given.categories), "gaps": missing != REFUSE, "one_by_one": True}
     try:
         wide = Records.of(table, schema=without_limits(given), **how_to_read)
     except ColumnsError as error:

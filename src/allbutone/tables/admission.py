@@ -66,13 +66,15 @@ def admit(
     in_table: Sequence[str],
     gaps: bool = False,
     many_cells: bool = False,
+    one_by_one: bool = False,
     further: Sequence[Problem] = (),
     who: Sequence[Any] | np.ndarray = (),
 ) -> dict[str, Any]:
     """Let in what can be used, as the fields of `Records`, or refuse the table with all that stands against it.
 
     `in_table`: the names of all columns of the table, also of those that were not chosen. `gaps`: whether values
-    may be missing. `many_cells`: whether categories may have more combinations than can be counted. `further`:
+    may be missing. `many_cells`: whether categories may have more combinations than can be counted. `one_by_one`:
+    whether what columns are beside each other is noted, not refused. `further`:
     what stands against columns that are derived from these. `who`: what the table calls each person, if it does.
     """
     problems = [*problems_of(looks), *further]
@@ -85,7 +87,8 @@ def admit(
     rows = rows_of(kept, people, every_row=every_row)
     values, natural, names = measured(kept, declared, rows)
     categories = categories_of(kept, rows)
-    problems += columns_together(values, names, categories) + one_level(kept, categories)
+    together = columns_together(values, names, categories) + one_level(kept, categories)
+    problems += [] if one_by_one else together
     if problems and not drop_unusable:
         raise refusal(problems)
     problems += _without_ends(kept, declared, problems)
@@ -107,10 +110,16 @@ def admit(
         "categories": categories,
         "order": tuple(look.name for look in kept),
         "rows": rows + 1,
-        "notes": notes,
+        "notes": (*notes, *_beside_others(kept, together)) if one_by_one else notes,
         "cautions": cautions,
         "left_out": bool(lost),
     }
+
+
+def _beside_others(looks: Iterable[Look], together: Iterable[Problem]) -> list[str]:
+    """Say what columns are beside others, but of those that never vary, of which that is said already."""
+    still = {look.name for look in looks if look.kind == "constant"}
+    return [f"{each.column!r} {each.words}." for each in together if each.column not in still]
 
 
 def _without_ends(looks: Iterable[Look], declared: Schema, problems: Iterable[Problem]) -> list[Problem]:

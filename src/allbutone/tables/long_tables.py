@@ -39,8 +39,13 @@ class PeoplesRows:
     notes: tuple[str, ...] = ()
 
 
-def widen(table: Any, declared: Schema, columns: Any = None, drop: Any = None) -> PeoplesRows:
-    """Bring the rows of each person of a long table into one; columns to keep or drop may name visits, too."""
+def widen(
+    table: Any, declared: Schema, columns: Any = None, drop: Any = None, *, one_by_one: bool = False
+) -> PeoplesRows:
+    """Bring the rows of each person of a long table into one; columns to keep or drop may name visits, too.
+
+    one_by_one: whether columns that change in nobody are taken as they are.
+    """
     visits = declared.visits
     assert visits is not None
     names = names_of(table)
@@ -58,7 +63,10 @@ def widen(table: Any, declared: Schema, columns: Any = None, drop: Any = None) -
         kept = list(dict.fromkeys(visits.parts(name)[0] for name in wanted))
         frame = chosen_frame(table, [*keys, *kept], None)
     rows = _Rows.of(frame, visits)
-    faults = [*rows.faults(), *_faults_of_columns(frame, rows, kept, declared, unchanging=columns is None)]
+    faults = [
+        *rows.faults(),
+        *_faults_of_columns(frame, rows, kept, declared, unchanging=columns is None and not one_by_one),
+    ]
     if faults:
         besides = _problems_of_values(frame, kept, declared)
         faults += [f"{problem.column!r} {problem.words}" for problem in besides]

@@ -101,6 +101,11 @@ FEW_VALUES = (
     "few different whole numbers. As measurements they come out with values in between; declare what are codes "
     'of categories so (kind = "category"), and declare 0 decimals for what are scores.'
 )
+OF_ALL_TOGETHER = {
+    "constant": "does not vary. Nobody can be told from others by it, and no risk can be computed with it.",
+    "identifier": "looks like an identifier. If it names people, leave it out.",
+    "suspicious code": "may hold a code for a missing value. If so, declare it (missing) in a table file.",
+}
 LEVELS_ALIKE = (
     "some levels differ in capitals or spaces alone. If they mean the same, write them alike in the table."
 )
@@ -164,6 +169,12 @@ class Look:
     def empty(self) -> "Look":
         """Return the look of a column without any value."""
         return self.against("has no value at all", kind="empty")
+
+    def seen_alone(self) -> "Look":
+        """Return the look without what stands against the column by all of its numbers together: as a doubt."""
+        if self.kind not in OF_ALL_TOGETHER or not len(self.numbers):
+            return self
+        return replace(self, problem="", cures=(), named=False, doubts=(OF_ALL_TOGETHER[self.kind],))
 
     def holds_dates(self, *more: str) -> "Look":
         """Return the look of a column of dates or times."""

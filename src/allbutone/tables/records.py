@@ -198,6 +198,7 @@ class Records:
         gaps: bool = False,
         many_cells: bool = False,
         rows_are_people: bool = False,
+        one_by_one: bool = False,
     ) -> "Records":
         """Turn a file, a dataframe (pandas, polars, pyarrow, …) or a NumPy matrix into records of people.
 
@@ -212,7 +213,9 @@ class Records:
         values), with `gaps` values may be missing, with `many_cells` categories may have more than 10,000
         combinations of levels; else all of these are refused. A table in which people have several rows is
         refused: a column, used or not, that names people names some of them twice, or all rows are there twice.
-        `rows_are_people` says that each row is another person nevertheless. Where the schema declares `person`,
+        `rows_are_people` says that each row is another person nevertheless. With `one_by_one` no column is refused
+        for what its values are together (all the same, like identifiers, told by other columns): `notes` says so.
+        Where the schema declares `person`,
         `visit` and `visits`, the rows of a person are one record, and columns at visits are columns: crp@6.
         What is a `Records` already has been through the gate.
         """
@@ -225,7 +228,7 @@ class Records:
         declared, in_table, long = declared.adjusted(missing=missing_codes), names_of(table), None
         unasked = row_names_left_out(in_table, columns, drop)
         if declared.visits is not None:
-            long = widen(table, declared, columns, drop)
+            long = widen(table, declared, columns, drop, one_by_one=one_by_one)
             table, columns, drop, declared = long.table, long.columns, None, declared.widened()
             in_table += names_of(table)
         whole = chosen_frame(table, columns, drop, () if columns else declared.left_out)
@@ -238,6 +241,7 @@ class Records:
             require_one_row_each(table, declared)
             require_no_visits(table)
         looks = look_at(frame, declared, trusted=trusted, categories=categories)
+        looks = [look.seen_alone() for look in looks] if one_by_one else looks
         declared = declared.with_calendars({look.name: look.calendar for look in looks})
         if not rows_are_people:
             require_different_rows(looks)
@@ -250,6 +254,7 @@ class Records:
             in_table=in_table,
             gaps=gaps,
             many_cells=many_cells,
+            one_by_one=one_by_one,
             who=long.people if long else (),
             further=[
                 *derived_problems(whole, looks, derived, declared),
