@@ -11,8 +11,10 @@ import allbutone as abo
 from allbutone.reports.answers import ANSWERS, impact_sentences
 from allbutone.reports.assessment import assess
 from allbutone.reports.report import confidential_report
+from allbutone.support.text import chance
 
 PAGE = Path(__file__).parents[2] / "docs" / "answers.md"
+ASSESSMENT = PAGE.with_name("assessment.md")
 
 
 @pytest.fixture(scope="module")
@@ -29,16 +31,28 @@ def case():
 def test_the_sentences_hold_the_figures_of_the_report(case):
     words = impact_sentences(case, "The budget.")
     disclosed, people = int(np.sum(case.risk["disclosed"])), len(case.risk["row"])
-    assert f"Values of {disclosed} of {people} people" in words["Values"]
-    assert "Not judged, as public of people anyway: age." in words["Values"]
+    values, member = (
+        words[f"What a person stands to lose: {what}"] for what in ("their values", "that they are in the table")
+    )
+    assert f"of {disclosed} of {people} people; the surest is known" in values
+    surest = case.verdict.disclosed[0]
+    assert f"a probability of {chance(surest.after)}, without the release {chance(surest.before)}." in values
+    assert "Not judged, as public of people anyway: age." in values
     assert "or the person’s age." in words["Who is taken to attack"]
     members = int(np.sum(case.risk["membership_disclosed"]))
-    assert f"is disclosed of {members} of {people} people" in words["Membership"]
-    assert words["Chance"] == "The budget."
+    assert f"of {members} of {people} people; the highest" in member
+    assert words["How often chance would decide otherwise"] == "The budget."
+    assert case.remedies[0] in words["What was done against it"]
     page = confidential_report(case)
-    for sentence in (words["Values"], words["Membership"]):
+    for sentence in (values, member):
         assert sentence in page
     assert all(text in page.replace("&amp;", "&") for text, _, _ in ANSWERS)
+
+
+def test_every_heading_that_the_page_promises_is_in_the_report(case):
+    table = ASSESSMENT.read_text(encoding="utf-8").split("## What only you can say")[0]
+    promised = re.findall(r"^\| (?!the heading|---)([^|]+?) \|", table, re.MULTILINE)
+    assert promised == list(impact_sentences(case, "The budget."))
 
 
 def test_every_text_of_the_annex_is_on_the_page_at_length():

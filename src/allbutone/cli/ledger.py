@@ -118,7 +118,8 @@ def _show(ledger: Ledger) -> None:
         if entry.voided:
             state = f"voided {entry.voided.date:%Y-%m-%d}: {entry.voided.reason}"
         if entry.judged:
-            state += f"; first judged {entry.judged.date:%Y-%m-%d}: {'passed' if entry.judged.passed else 'did not pass'}"
+            passed = "passed" if entry.judged.passed else "did not pass"
+            state += f"; first judged {entry.judged.date:%Y-%m-%d}: {passed}"
         rows.append([entry.number, f"{entry.date:%Y-%m-%d}", entry.what, entry.people, prior, entry.place, state])
     show(from_here(ledger.path), headings, rows, words=("date", "what", "prior", "folder", "state"))
     for entry in ledger.counted:

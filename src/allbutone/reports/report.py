@@ -169,6 +169,8 @@ def guaranteed_report(
         verdict=case.verdict,
         sentence=private_risk_sentence(case.risk, case.noisy),
         values=values_told(case.risk, case.rule, case.verdict),
+        impact=impact_sentences(case, case.noisy.in_words),
+        answers=ANSWERS,
         commands=commands,
         page=board_page(case, origin, note),
     )
