@@ -1,4 +1,4 @@
-"""The special ways through `risk` are the general one, to ten digits in all that is closed or of the same points."""
+"""The special ways through `risk` are the general one, to ten digits in all that is closed or of like points."""
 
 import numpy as np
 import pandas as pd
