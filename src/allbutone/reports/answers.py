@@ -93,7 +93,7 @@ def impact_sentences(case: Assessment | GuaranteedCase, chance_words: str) -> di
         )
     found["What is guaranteed" if guaranteed else "How often chance would decide otherwise"] = chance_words
     found["What was done against it"] = _measures_taken(case)
-    one = "a row a person" if schema.visits is None else "all rows of a person together"
+    one = "one row a person" if schema.visits is None else "all rows of a person together"
     figures = "The guarantee holds whatever the data are; all other figures" if guaranteed else "All figures"
     model = [each.words for each in case.findings if each.subject == "Model" and each.against]
     found["What remains"] = " ".join(
@@ -127,7 +127,7 @@ def _measures_taken(case: Assessment | GuaranteedCase) -> str:
     """Say what is declared, what was drawn before it and kept, and what would pass where this does not."""
     limited = [
         column.name
-        for column in case.records.schema.columns
+        for column in case.records.schema.measurements
         if column.low is not None or column.high is not None or column.decimals is not None
     ]
     said = [f"Limits or decimals were declared for {joined(limited)}."] if limited else []
