@@ -93,6 +93,35 @@ def test_scores_are_drafted_with_ends_that_tell_of_nobody(rng, tmp_path):
     assert frame["children"].min() == 0
 
 
+def test_known_scores_have_their_ends_and_no_chance_order(rng, tmp_path):
+    well = rng.normal(0, 1, 300)
+    table = pd.DataFrame(
+        {
+            "ECOG": rng.choice([0, 1, 2, 3], 300, p=[0.75, 0.17, 0.06, 0.02]),  # skewed, and no count
+            "mmse": np.clip(30 - rng.poisson(3.5, 300), 0, 30),
+            "pain": np.clip(np.round(5 + 2 * well), 0, 10),  # eleven values
+            "fatigue": np.clip(np.round(7 + 2 * well), 2, 10),  # above pain in all but no row, by chance
+            "karnofsky": 10 * np.clip(np.round(8.5 + well / 2), 6, 10),  # by tens, five of them
+            "age": rng.normal(60, 9, 300).round(),
+        }
+    )
+    found = described(table)
+    assert not found.above
+    assert "drafted as scores" in "".join(found.notes)
+    assert "a score from 0 to 10" in found.what(next(look for look in found.looks if look.name == "pain"))
+    found.write(tmp_path / "table.toml")
+    declared = abo.Schema.of(tmp_path / "table.toml")
+    ends = {column.name: column.bounds for column in declared.columns}
+    assert ends == {
+        "ECOG": (0, 5), "mmse": (0, 30), "pain": (0, 10), "fatigue": (0, 10), "karnofsky": (0, 100),
+        "age": (0, np.inf),
+    }  # fmt: skip
+    assert declared.column("karnofsky").finest == 10
+    verdicts = {each.subject: each for each in abo.check_normality(table, schema=declared).verdicts}
+    assert verdicts["ECOG"].level == "doubtful"  # no value goes out in between
+    assert "in between" not in "".join(each.advice for each in verdicts.values())
+
+
 def test_groups_of_a_column_are_told_from_categories_that_go_with_it(rng, tmp_path):
     age, nodes = rng.normal(58, 12, 300).round(), rng.negative_binomial(1, 0.22, 300)
     table = pd.DataFrame(

@@ -226,9 +226,81 @@ def test_what_is_wrong_with_rows_values_and_formulas_is_one_list():
     assert any("correct its formula" in str(cure) for cure in caught.value.cures)
 
 
+def test_what_is_wrong_with_values_alone_is_said_once_by_the_rows_of_the_file():
+    long = long_table(20).sort_values(["id", "month"]).reset_index(drop=True)
+    long["ratio"], long["dose"] = (long["crp"] / long["weight"]).round(3), 2 * long["crp"]
+    long["seen"] = [f"2020-{1 + place % 3:02}-{1 + place % 17:02}" for place in range(60)]
+    long.loc[8, "weight"], long.loc[40, "seen"] = 0.0, "2020-02-30"
+    more = {
+        "seen": {"kind": "date"},
+        "ratio": {"derived": "crp / weight", "decimals": 3},
+        "dose": {"derived": "2 * wieght"},
+    }
+    with pytest.raises(InputError) as caught:
+        Records.of(long, schema={**LONG, "columns": LONG["columns"] | more}, categories=True)
+    assert [problem.column for problem in caught.value.problems] == ["seen", "ratio", "dose"]
+    assert "row 41: '2020-02-30'" in str(caught.value)
+    assert "cannot be computed in 1 row (9)" in str(caught.value)
+    assert caught.value.cures[0].value == ["seen", "ratio", "dose"]
+
+
+def with_dates(people=60):
+    """A long table with the date of each visit, planned and a few days beside it."""
+    long, rng = long_table(people), np.random.default_rng(3)
+    first = dict.fromkeys(long["id"].drop_duplicates())
+    first |= {name: rng.integers(0, 900) for name in first}
+    days = (
+        long["id"].map(first) + (30.4 * long["month"] + rng.normal(0, 4, len(long)) * (long["month"] > 0)).round()
+    )
+    return long.assign(seen=(pd.Timestamp("2019-01-07") + pd.to_timedelta(days, unit="D")).dt.strftime("%d.%m.%Y"))
+
+
+def test_dates_of_visits_lie_after_the_first_as_far_as_in_the_table(tmp_path):
+    long = with_dates()
+    described(long).write(tmp_path / "table.toml")
+    schema = Schema.of(tmp_path / "table.toml")
+    assert schema.visits.after == (("seen", 0),)
+    assert Schema.of(json.loads(json.dumps(schema.entries()))) == schema
+    release = abo.Synthesizer().fit(long, schema=schema).sample(datasets=1, rows=33_400)  # 10⁵ rows of the file
+    [frame] = release.to_frames()
+    seen = pd.to_datetime(frame["seen"], format="%d.%m.%Y")
+    days = seen.to_numpy().reshape(-1, len(TIMES)).astype("M8[D]")
+    after = (days[:, 1:] - days[:, :1]).astype(int)
+    assert after.min() >= 0
+    assert np.all(np.abs(after - 30.4 * np.array(TIMES[1:])) < 40)
+    # what is modelled is the table with the gap in the date's place
+    order = {"kind": "date", "form": "DD.MM.YYYY", "above": "seen@0"}
+    by_hand = {f"seen@{time}": order for time in TIMES[1:]} | {"seen": {**schema.column("seen").entries()}}
+    entries = schema.entries()
+    entries["columns"] = {k: v for k, v in entries["columns"].items() if k != "seen"} | by_hand
+    one, other = (Records.of(long, schema=each, categories=True) for each in (schema, entries))
+    other = other.select(one.order)
+    np.testing.assert_array_equal(one.values, other.values)
+
+
+@pytest.mark.parametrize("wrong", ["twice", "nobody"])
+def test_a_look_says_why_rows_are_no_visits(wrong):
+    long = long_table(20).sort_values(["id", "month"]).reset_index(drop=True)
+    if wrong == "twice":
+        again = pd.concat([long, long.iloc[[4]]], ignore_index=True)
+        for how in ({}, {"person": "id"}, {"person": "id", "visit": "month"}):
+            with pytest.raises(InputError, match=r"'month' would tell .* for one visit in 2 rows \(5, 61\)"):
+                described(again, **how)
+        with pytest.raises(InputError, match="'crp' has 60 different values"):
+            described(long, person="id", visit="crp")
+    else:
+        long["month"] = long["month"].astype("Int64")
+        long.loc[60] = {"id": "K99", "month": pd.NA, "sex": "f"}
+        assert "'month' is missing in 1 row (61)" in "".join(described(long).notes)
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
+        ({"columns": {"crp": {"after": 3}}}, "lies after 3, which is none of its visits"),
+        ({"columns": {"sex": {"once": True, "after": 0}}}, "none of its visits"),
+        ({"columns": {"sex": {"kind": "category", "after": 0}}}, "only a measurement or a date"),
+        ({"columns": {"crp": {"after": 0, "above": "w"}}}, "no other order"),
         ({"visits": [0]}, "at least two visits"),
         ({"visits": [0, 0.0, 6]}, "named twice"),
         ({"visits": [0, "a"]}, "all numbers, or all texts"),

@@ -13,6 +13,7 @@ from jaxtyping import Int
 from allbutone.support.errors import InputError
 from allbutone.support.text import counted, listed
 from allbutone.tables.admission import (
+    ROWS_ARE_PEOPLE,
     categories_of,
     columns_together,
     doubts_of,
@@ -27,8 +28,17 @@ from allbutone.tables.admission import (
 from allbutone.tables.column import Column, EventOf, Scale, level_name
 from allbutone.tables.derived import derived_problems, order_problems
 from allbutone.tables.formula import Formula
-from allbutone.tables.long_tables import SeenRows, proposed_visits, told_by_visits, widen
-from allbutone.tables.look import MANY_GAPS, Look, draft, left_out_because, look_at, proposed_dates
+from allbutone.tables.long_tables import SeenRows, proposed_visits, told_by_visits, why_no_visits, widen
+from allbutone.tables.look import (
+    FEW_DRAFTED,
+    FEW_VALUES,
+    MANY_GAPS,
+    Look,
+    draft,
+    left_out_because,
+    look_at,
+    proposed_dates,
+)
 from allbutone.tables.names import chosen_frame, names_of, row_names_left_out
 from allbutone.tables.proposals import (
     Proposal,
@@ -42,6 +52,10 @@ from allbutone.tables.schema import Schema
 from allbutone.tables.visits import Course
 
 MOST_LEVELS = 8  # that a line shows
+_UNTOLD = (
+    "correct those rows",
+    "bring visits to the times that were planned, in a column of their own",
+)
 FEW_PEOPLE = 3  # a column at a visit: so few tell little of how visits go together
 
 
@@ -104,7 +118,15 @@ class Described:
     def notes(self) -> tuple[str, ...]:
         """What a holder should know beside that."""
         few = few_rows(*self._size, self.schema) if self.kept else ""
-        found = (*self.unasked, *doubts_of(self.kept), levels_in_words(self.kept), few)
+        silent = [
+            replace(look, doubts=tuple(FEW_DRAFTED if each == FEW_VALUES else each for each in look.doubts))
+            for look in self.kept
+            if look.name not in self.proposed and self.schema.column(look.name).decimals is None
+        ]
+        rows = (
+            () if self.seen is None else (f"{fault[0].upper()}{fault[1:]}." for fault in self.seen.rows.faults())
+        )
+        found = (*self.unasked, *rows, *doubts_of(silent), levels_in_words(self.kept), few)
         return tuple(filter(None, found))
 
     @property
@@ -131,6 +153,8 @@ class Described:
         times = visits.times_of(look.name)
         if line := visits.course_of(look.name):
             return f"{words}; along a line from its first to its last visit, {line.deviation:g} beside it"
+        if (start := visits.start_of(look.name)) is not None:
+            return f"{words}; at other visits above what it is at {visits.visit} {level_name(start)}"
         return (
             words if times == visits.times else f"{words}; at {listed([level_name(time) for time in times], 12)}"
         )
@@ -148,10 +172,13 @@ class Described:
         if above := self.above.get(look.name):
             return f"kept; in every row it is above {above}: that order is proposed"
         parts = [f"the scale {look.scale}"] if look.scale != "as it is" else []
-        parts += [look.heaps.in_words] if look.heaps and not look.is_category else []
+        several = look.heaps is not None and not look.is_category
+        parts += [look.heaps.in_words] if look.heaps and several else []
+        parts += [f"a score from {look.ends[0]:g} to {look.ends[1]:g}"] if look.ends else []
         if self.event and self.event[0] == look.name:
             parts.append(f"the time to {self.event[1].of} = {self.event[1].level}")
-        kept = f"kept; {' and '.join(parts)} {'are' if len(parts) > 1 else 'is'} proposed" if parts else "kept"
+        verb = "are" if several or len(parts) > 1 else "is"
+        kept = f"kept; {' and '.join(parts)} {verb} proposed" if parts else "kept"
         if look.is_category:
             counts = self._people_of(look)
             levels = [f"{level} ({count:,})" for level, count in zip(look.levels, counts, strict=True)]
@@ -228,7 +255,8 @@ def described(
     looks, drawn = (
         [_kept_from_zero(look) if look.name in below else look for look in each] for each in (looks, drawn)
     )
-    free = {name: each for name, each in numbers.items() if name not in proposed and name in silent}
+    scores = {look.name for look in drawn if look.ends is not None}  # whose ends an order would not keep
+    free = {name: numbers[name] for name in numbers if name in silent and name not in (*proposed, *scores)}
     above = proposed_orders(free, rounded)
     beside = replace(
         declared,
@@ -250,6 +278,11 @@ def described(
         if courses := _courses(kept, seen, declared):  # in which there is no order
             seen = SeenRows(replace(seen.visits, courses=courses), seen.rows)
             declared, above = replace(declared, visits=seen.visits), {}
+        starts = [(look.name, seen.start(look.name, look.numbers)) for look in kept if look.calendar is not None]
+        after = tuple((name, time) for name, time in starts if time is not None and name not in above)
+        if after and not seen.visits.after:
+            seen = SeenRows(replace(seen.visits, after=after), seen.rows)
+            declared = replace(declared, visits=seen.visits)
     found = (tuple(looks), rows, declared, others, labels or {}, tuple(unasked), computed, proposed, above, seen)
     return Described(*found, None if seen else _event(Described(*found), silent))
 
@@ -277,15 +310,15 @@ def _seen(
     if person is not None:
         if visits := proposed_visits(frame, person, visit):
             return SeenRows.of(frame, visits)
-        told = f"the rows of each person ({person!r})"
-        raise InputError(
-            f"{repr(visit) if visit else 'no column'} tells {told} apart: few values, each once a person",
-            "bring visits to the times that were planned, in a column of their own",
-        )
+        why = why_no_visits(frame, person, visit) or f"no column of few values has each once a person ({person!r})"
+        raise InputError(f"visits are not told: {why}", *_UNTOLD)
     repeats = list(who_repeats(table, declared))
     for name, _ in repeats:
         if name in frame.columns and (visits := proposed_visits(frame, name, visit)):
             return SeenRows.of(frame, visits)
+    for name, told in repeats:
+        if name in frame.columns and (why := why_no_visits(frame, name, visit)):
+            raise InputError(f"some people have several rows: {told}; {why}", *_UNTOLD, ROWS_ARE_PEOPLE)
     if repeats:
         raise several_rows(repeats[0][1])
     found = told_by_visits(table, frame.columns)

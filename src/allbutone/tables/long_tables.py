@@ -19,7 +19,7 @@ from allbutone.tables.derived import derived_problems, order_problems, rows_in_w
 from allbutone.tables.look import look_at_column
 from allbutone.tables.names import chosen_frame, frame_at, names_of, split_names
 from allbutone.tables.schema import Schema
-from allbutone.tables.visits import SIGN, Course, Visits, times_from
+from allbutone.tables.visits import SIGN, Course, Time, Visits, times_from
 
 SHOWN = 5  # visits that are named
 
@@ -29,14 +29,33 @@ class PeoplesRows:
     """A table of one row a person, as Arrow has it, and what it was made from.
 
     columns: those asked for, by the names that they have now; None: all. people: what the table calls each person,
-    in the order in which they come. backend: the library of the long table. notes: how it is to be read.
+    in the order in which they come. long: the rows as they were, and what is declared of them. notes: how it is to
+    be read.
     """
 
     table: Any
     columns: list[str] | None
     people: np.ndarray
-    backend: Any
+    long: nw.DataFrame[Any]
+    declared: Schema
     notes: tuple[str, ...] = ()
+
+    def in_rows(self, problems: Sequence[Problem]) -> list[Problem]:
+        """Return what stands against columns of records, each once for all its visits, by the rows of the table.
+
+        What is wrong only beside other visits stays as it is: gaps, a column that others determine.
+        """
+        visits = self.declared.visits
+        assert visits is not None
+        kept = [name for name in self.long.columns if name not in (visits.person, visits.visit)]
+        every = _problems_of_values(self.long, kept, self.declared, silent=True)
+        told = {each.column: each for each in reversed(every)}
+        found: dict[str, Problem] = {}
+        for each in problems:
+            column = visits.parts(each.column)[0]
+            own = None if each.is_gap else told.get(column)
+            found.setdefault(each.column if own is None else column, own or each)
+        return list(found.values())
 
 
 def widen(
@@ -80,13 +99,13 @@ def widen(
             *cures,
         )
     wide = _table(frame, rows, wanted, declared)
-    return PeoplesRows(
-        wide, None if columns is None else wanted, rows.people, frame.implementation, (rows.in_words,)
-    )
+    return PeoplesRows(wide, None if columns is None else wanted, rows.people, frame, declared, (rows.in_words,))
 
 
-def _problems_of_values(frame: nw.DataFrame[Any], kept: Collection[str], declared: Schema) -> list[Problem]:
-    """Say what is wrong with values, formulas and orders within rows, beside what is wrong with the rows."""
+def _problems_of_values(
+    frame: nw.DataFrame[Any], kept: Collection[str], declared: Schema, *, silent: bool = False
+) -> list[Problem]:
+    """Say what is wrong with values, formulas and orders within rows; `silent`: of undeclared columns, too."""
     visits = declared.visits
     derived = [
         column
@@ -96,7 +115,7 @@ def _problems_of_values(frame: nw.DataFrame[Any], kept: Collection[str], declare
     ]
     drawn = [name for name in kept if name not in declared.derived_names]
     looks = [look_at_column(frame[name], declared.column(name), trusted=True, categories=True) for name in drawn]
-    said = problems_of([look for look in looks if declared.declares(look.name)])
+    said = problems_of([look for look in looks if silent or declared.declares(look.name)])
     return [*said, *derived_problems(frame, looks, derived, declared), *order_problems(looks, declared)]
 
 
@@ -145,10 +164,19 @@ class _Rows:
         if (beyond := (self.visit < 0) & ~self.no_visit).any():
             found = f"{visit!r} has {listed(list(map(repr, self.found)), SHOWN)} in {rows_in_words(beyond)}"
             yield f"{found}, and the visits are {self.visits.in_words}: declare all, or leave those rows out"
-        there = (self.person >= 0) & (self.visit >= 0)
-        pairs = self.person * len(self.visits.times) + self.visit
-        if (again := there & _repeated(pairs, there)).any():
+        if (again := self._again).any():
             yield f"a person has two rows for one visit in {rows_in_words(again)}: keep one of them, or their mean"
+
+    @property
+    def _again(self) -> Bool[np.ndarray, " rows"]:
+        """Which rows are of a person and a visit that another row has, too."""
+        there = (self.person >= 0) & (self.visit >= 0)
+        return there & _repeated(self.person * len(self.visits.times) + self.visit, there)
+
+    @property
+    def share_wrong(self) -> float:
+        """The share of rows that are nobody's, of no visit, or one of several of a visit."""
+        return float(np.mean(self._again | (self.person < 0) | (self.visit < 0)))
 
     @property
     def in_words(self) -> str:
@@ -269,6 +297,7 @@ def _called(value: Any, known: Collection[str]) -> str:
 
 MOST_VISITS = 30  # different values of what may be the visit
 LEAST_SURPRISE = 14.0  # nats: one in a million
+ENOUGH = 20  # values from which an order between visits can be told
 MOST_THERE = 0.9  # of rows that have one, at least
 _VISIT = re.compile(
     r"(.*[_\W])?(visits?|waves?|months?|weeks?|days?|years?|quarters?|times?|time_?points?|sessions?|occasions?"
@@ -306,6 +335,25 @@ def proposed_visits(frame: nw.DataFrame[Any], person: str, asked: str | None = N
     texts = values.dtype == object
     times = times_from(list(map(level_name, values)) if texts else sorted(each for each in values.tolist()))
     return _with_columns(frame, Visits(person, visit, times))
+
+
+def why_no_visits(frame: nw.DataFrame[Any], person: str, visit: str | None = None) -> str:
+    """Say why a column that is named as visits are, or said to tell them, does not tell each person's rows apart.
+
+    Nothing where no column is named so, or where so much is wrong that it may mean something else.
+    """
+    for name in frame.columns if visit is None else [visit]:
+        if name == person or not (visit or _VISIT.fullmatch(name.lower())) or frame[name].dtype.is_nested():
+            continue
+        _, values = coded(frame[name])
+        if not 2 <= len(values) <= MOST_VISITS:
+            if visit:
+                return f"{name!r} has {len(values):,} different values, and visits are 2 to {MOST_VISITS}"
+            continue
+        rows = _Rows.of(frame, Visits(person, name, times_from(list(map(level_name, values)))))
+        if (faults := list(rows.faults())) and (visit or rows.share_wrong < 1 - MOST_THERE):
+            return f"{name!r} would tell their visits, but {'; '.join(faults)}"
+    return ""
 
 
 def told_by_visits(table: Any, names: Sequence[str] | None = None) -> tuple[str, Visits, str] | None:
@@ -405,6 +453,23 @@ class SeenRows:
         _, time = self.visits.parts(name)
         at = self.rows.first_with(there) if time is None else self.rows.of_visit(self.visits.times.index(time))
         return int(np.sum((at < 0) | ~there[at]))
+
+    def start(self, name: str, numbers: Float[np.ndarray, " rows"]) -> Time | None:
+        """Propose the first visit if a column lies above its value there in everybody, at every other visit.
+
+        Where that is by its meaning, as of a date: what lies between varies far less than the values themselves.
+        """
+        times = self.visits.times_of(name)
+        if not self.visits.varies(name) or len(times) < 2:
+            return None
+        places = [self.rows.of_visit(self.visits.times.index(time)) for time in times]
+        values = np.column_stack([np.where(at < 0, np.nan, numbers[at]) for at in places])
+        gaps = values[:, 1:] - values[:, :1]
+        there = ~np.isnan(values[:, 1:])
+        if np.isnan(gaps[there]).any() or not there.sum() >= ENOUGH or gaps[there].min() < 0:
+            return None
+        spread = [np.var(gap[here]) for gap, here in zip(gaps.T, there.T, strict=True) if here.any()]
+        return times[0] if max(spread) < np.nanvar(values[:, 0]) / 2 else None
 
     def course(self, name: str, on_scale: Float[np.ndarray, " rows"]) -> Course | None:
         """Propose a line for a column, given on its scale, with a deviation that leaves the spreads between.

@@ -28,7 +28,7 @@ from allbutone.tables.date_forms import LOOKS_LIKE, read_dates, reads_as_date, t
 from allbutone.tables.dates import DATE_KIND, ORIGIN, Calendar, proposed_period, proposed_precision
 from allbutone.tables.heaps import Heaps
 from allbutone.tables.names import looks_like_identifier
-from allbutone.tables.proposals import Proposal, proposed_ends, proposed_heaps
+from allbutone.tables.proposals import Proposal, known_ends, proposed_ends, proposed_heaps
 from allbutone.tables.schema import Schema
 from allbutone.tables.visits import Visits
 
@@ -96,7 +96,8 @@ def suspicious_code(there: Float[np.ndarray, " n"]) -> float | None:
 LARGEST_VALUE = 1e70
 SMALLEST_SPREAD = 1e-150
 LONG = 1e5  # from which whole numbers, all different, are those of identifiers
-FEW = 10  # different values: as many as a code or a score has
+FEW = 10  # different values: as many as a code has
+FEW_OF_A_SCORE = 11  # from 0 to 10
 FEW_VALUES = (
     "few different whole numbers. As measurements they come out with values in between; declare what are codes "
     'of categories so (kind = "category"), and declare 0 decimals for what are scores.'
@@ -106,6 +107,10 @@ OF_ALL_TOGETHER = {
     "identifier": "looks like an identifier. If it names people, leave it out.",
     "suspicious code": "may hold a code for a missing value. If so, declare it (missing) in a table file.",
 }
+FEW_DRAFTED = (
+    "few different whole numbers, drafted as scores between two ends, or as counts. Where they are codes of "
+    'categories, declare that (kind = "category").'
+)
 LEVELS_ALIKE = (
     "some levels differ in capitals or spaces alone. If they mean the same, write them alike in the table."
 )
@@ -455,17 +460,17 @@ def _why_identifying(name: str, there: Float[np.ndarray, " n"]) -> str:
 def _with_proposals(look: Look, there: Float[np.ndarray, " n"]) -> Look:
     """Say what kind of measurement it is, and what a table file could declare of it."""
     whole = bool(np.all(there == np.round(there)))
-    different = len(np.unique(there)) if whole else FEW + 1
+    few = whole and 5 * (different := len(np.unique(there))) <= len(there) and different <= FEW_OF_A_SCORE
     decimals = 0 if whole else decimals_of(there)
     positive, spread = bool(np.all(there >= 0)), float(np.std(there))
     kind, scale = "whole numbers" if whole else "measurement", "as it is"
     doubts: tuple[str, ...] = ()
-    if different <= FEW and different * 5 <= len(there):
+    if few:
         kind = "few values"
         doubts = (FEW_VALUES,)
-    if positive and (not doubts or _skewness(there) > 1):  # few values that are skewed are counts, else scores
+    if positive and (not few or _skewness(there) > 1):  # few values that are skewed are counts, else scores
         scale = proposed_scale(there)
-        kind = kind if scale == "as it is" or doubts else "positive, skewed"
+        kind = kind if scale == "as it is" or few else "positive, skewed"
     # a grid that would itself change the spread is not proposed, but for whole numbers, which come out as such
     if scale == "as it is" and decimals and spread <= 2 * 10.0**-decimals:
         decimals = None
@@ -475,7 +480,9 @@ def _with_proposals(look: Look, there: Float[np.ndarray, " n"]) -> Look:
         # of few values a habit cannot be told from chance, but that all of them are multiples can: scores by tens
         if kind != "few values" or (proposed[1] is not None and len(proposed[1].grids) == 1):
             decimals, heaps = proposed
-    ends = proposed_ends(look.name, there) if doubts and scale == "as it is" else None
+    ends = known_ends(look.name, there) if whole else None
+    if ends is None and few and scale == "as it is":
+        ends = proposed_ends(there)
     look = replace(look, kind=kind, doubts=doubts, scale=scale, positive=positive)
     return replace(look, decimals=decimals, heaps=heaps, ends=ends)
 
@@ -538,11 +545,15 @@ _REMARKS = {
     "once": "proposed: it changes in nobody; strike this line if it can change",
     "visits": "proposed: it has no value at the others",
     "event": "proposed by the names: the report then shows Kaplan-Meier curves; strike this line if it is none",
+    "after": "proposed: at other visits it is never before this one; how far after is what is modelled",
     "course": "proposed: people are few for a column at each visit; the first and the last visit are modelled",
     "deviation": "of this table, coarsely: replace it by what is known of how far values lie from a line",
     "replaces": "proposed: some rows of this table say otherwise; there the formula counts (no release tells it)",
 }
 _PERIOD = "proposed coarsely: replace it by the first day that there can be, from public knowledge, or strike it"
+_DIVIDED_BY = (
+    "proposed: a formula divides by it, and on this scale none comes near 0; confirm from public knowledge"
+)
 _DATED = {
     "origin": "dates count from here; any public one will do",
     "low": _PERIOD,
@@ -580,6 +591,7 @@ _TOP = """\
 #   above, below  = "another column", between = ["low", "high"]: an order that every row keeps; sum = ["a", "b"]
 #   person = "id", visit = "month", visits = [0, 6, 12] above all columns: people have a row for each visit; then
 #   once      = true: does not change within a person     visits    = [0, 12]: measured at these visits alone
+#   after     = 0: at other visits it is above what it is at this one, which the scale and limits are of: dates
 #   course    = "line", or [0, 6, 12], with deviation = 2.5: only these visits are modelled; between them values
 #             lie on straight lines, on the scale, and as far beside them as the deviation says
 #   tolerance how near to a person's value a guess counts as knowing it, in the column's unit
@@ -644,12 +656,13 @@ def draft(
         else:
             usual = {"kind": MEASUREMENT, "label": label, "unit": ""} | _proposals(look)
             if above := (orders or {}).get(look.name):  # the scale, and any limit, is then that of the gap
-                usual = {key: each for key, each in usual.items() if key not in ("scale", "low")} | {
+                usual = {key: each for key, each in usual.items() if key not in ("scale", "low", "high")} | {
                     "above": above
                 }
             usual |= {"event": event[1].entries()} if event and event[0] == look.name else {}
             remarks = _remarks(usual | known) | ({"kind": _FEW} if look.kind == "few values" else {})
             remarks |= _OF_A_SCORE if look.ends is not None else {}
+            remarks |= {"scale": _DIVIDED_BY} if look.kind in ("measurement", "whole numbers") else {}
             parts.append(_column(look.name, usual | known, remarks))
     return "".join(parts)
 

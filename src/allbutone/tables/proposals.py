@@ -40,8 +40,13 @@ def proposed_heaps(there: Values, decimals: int | None) -> tuple[int | None, Hea
     if len(there) < ENOUGH * (1 if decimals else 2):
         return decimals, None
     unit = 10.0**-decimals
-    steps = [step for step in _GRIDS if step > 1.5 * unit and (step <= 1 or np.ptp(there) > 4 * step)]
-    all_of_them = [step for step in steps if _beyond_chance(there, step, unit) > 1 - STRAY]
+    larger = [step for step in _GRIDS if step > 1.5 * unit]
+    steps = [step for step in larger if step <= 1 or np.ptp(there) > 4 * step]
+    # what all values are multiples of is their grid although they are few: 60, 70, 80
+    all_of_them = [
+        step for step in larger if (step <= 1 or np.ptp(there) >= 2 * step)
+        and _beyond_chance(there, step, unit) > 1 - STRAY
+    ]  # fmt: skip
     finest = all_of_them[0] if all_of_them else unit
     digits = max(0, next(each for each in range(decimals + 1) if _is_multiple(finest, 10.0**-each)))
     alone = None if finest == 10.0**-digits else Heaps(((finest, 1.0),))
@@ -92,24 +97,32 @@ def _are_logarithms(there: Values, decimals: int) -> bool:
 SHARED = 5  # people who have the highest value: then it may be the end of a score
 _KNOWN_SCORES = {
     "ecog": (0, 5), "karno": (0, 100), "apgar": (0, 10), "nyha": (1, 4), "rankin": (0, 6), "mrs": (0, 6),
-    "gcs": (3, 15), "glasgow": (3, 15), "mmse": (0, 30),
+    "gcs": (3, 15), "glasgow": (3, 15), "mmse": (0, 30), "moca": (0, 30), "phq": (0, 27), "gad": (0, 21),
+    "nihss": (0, 42), "nrs": (0, 10),
 }  # fmt: skip
 _ENDS = (1, 2, 3, 4, 5, 6, 7, 10, 12, 15, 20, 25, 30, 40, 50, 60, 75, 100)
 
 
-def proposed_ends(name: str, there: Values) -> tuple[float, float] | None:
-    """Propose between which ends a score lies: as is known of one of this name, or else coarsely; None if neither.
+def known_ends(name: str, there: Values) -> tuple[float, float] | None:
+    """Return between which ends a score of this name is known to lie, if these values do."""
+    words = re.split(r"[\W_\d]+", name.lower())
+    for known, (low, high) in _KNOWN_SCORES.items():
+        if any(word == known or (len(known) > 3 and known in word) for word in words):
+            return (low, high) if low <= there.min() and there.max() <= high else None
+    return None
+
+
+def proposed_ends(there: Values) -> tuple[float, float] | None:
+    """Propose coarsely between which ends a score lies.
 
     The highest is a plain number, and one further where few people have it: it tells of nobody.
     """
     lowest, highest = there.min(), there.max()
-    words = re.split(r"[\W_\d]+", name.lower())
-    for known, (low, high) in _KNOWN_SCORES.items():
-        if any(word == known or (len(known) > 3 and known in word) for word in words):
-            return (low, high) if low <= lowest and highest <= high else None
     if lowest < 0:
         return None
-    beyond = [end for end in _ENDS if end > highest or (end == highest and np.sum(there == highest) >= SHARED)]
+    # who has 10 alone is not told by it: without them it would be 10, too
+    shared = highest in (10, 100) or np.sum(there == highest) >= SHARED
+    beyond = [end for end in _ENDS if end > highest or (end == highest and shared)]
     least = 1 if lowest >= 1 and np.sum(there == 1) >= SHARED else 0
     return (least, beyond[0]) if beyond else None
 

@@ -17,6 +17,7 @@ from allbutone.support.errors import Caution, Cure, InputError
 from allbutone.support.text import counted, listed
 from allbutone.tables.admission import (
     GAP_CURES,
+    ColumnsError,
     Problem,
     admit,
     problems_of,
@@ -245,23 +246,28 @@ class Records:
         declared = declared.with_calendars({look.name: look.calendar for look in looks})
         if not rows_are_people:
             require_different_rows(looks)
-        admitted = admit(
-            looks,
-            len(frame),
-            declared,
-            complete_cases=complete_cases,
-            drop_unusable=drop_unusable,
-            in_table=in_table,
-            gaps=gaps,
-            many_cells=many_cells,
-            one_by_one=one_by_one,
-            who=long.people if long else (),
-            further=[
-                *derived_problems(whole, looks, derived, declared),
-                *order_problems(looks, declared),
-                *event_problems(looks, derived, declared),
-            ],
-        )
+        try:
+            admitted = admit(
+                looks,
+                len(frame),
+                declared,
+                complete_cases=complete_cases,
+                drop_unusable=drop_unusable,
+                in_table=in_table,
+                gaps=gaps,
+                many_cells=many_cells,
+                one_by_one=one_by_one,
+                who=long.people if long else (),
+                further=[
+                    *derived_problems(whole, looks, derived, declared),
+                    *order_problems(looks, declared),
+                    *event_problems(looks, derived, declared),
+                ],
+            )
+        except ColumnsError as error:
+            if long is None:
+                raise
+            raise refusal(long.in_rows(error.problems)) from error
         may_lack = gaps and not complete_cases
         admitted |= {name: (*unasked, *admitted[name]) for name in ("notes", "cautions")}
         admitted["notes"] = (*(long.notes if long else ()), *admitted["notes"])
@@ -272,7 +278,7 @@ class Records:
         natural = admitted.pop("natural")
         records = cls(
             **admitted,
-            backend=long.backend if long else frame.implementation,
+            backend=(long.long if long else frame).implementation,
             schema=schema,
             gaps=may_lack,
             people=long.people if long else np.zeros(0, dtype=np.int64),

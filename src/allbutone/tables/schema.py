@@ -165,6 +165,7 @@ class Schema:
             tuple(dict.fromkeys((*(before.once if before else ()), *once))),
             before.at if before else (),
             before.courses if before else (),
+            before.after if before else (),
         )
         return replace(self, visits=found.adding(self.derived))
 

@@ -29,7 +29,13 @@ from allbutone.tables.formula import quoted
 
 Time = float | str
 KEYS = ("person", "visit", "visits")  # of a table file, beside its columns
-OF_COLUMN = ("once", "visits", "course", "deviation")  # of one column; what is computed has a deviation of its own
+OF_COLUMN = (
+    "once",
+    "visits",
+    "course",
+    "after",
+    "deviation",
+)  # of one column; what is computed has a deviation of its own
 EXAMPLE = 'write person = "id", visit = "month" and visits = [0, 6, 12] above the columns'
 SIGN = "@"
 COURSE = (
@@ -99,7 +105,8 @@ class Visits:
     """Which column names people, which the visit, and the visits that there are, in order: public knowledge.
 
     once: columns that do not change within a person. at: columns that are not measured at every visit, and when
-    they are. courses: columns that go along lines between some of their visits.
+    they are. courses: columns that go along lines between some of their visits. after: columns that at every other
+    visit lie above what they are at one: the date of a visit, above that of the first.
     """
 
     person: str
@@ -108,6 +115,7 @@ class Visits:
     once: tuple[str, ...] = ()
     at: tuple[tuple[str, tuple[Time, ...]], ...] = ()
     courses: tuple[Course, ...] = ()
+    after: tuple[tuple[str, Time], ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse visits that are not at least two different numbers, or texts."""
@@ -147,8 +155,19 @@ class Visits:
         }  # fmt: skip
         if both := [name for name in lines if not visits.varies(name)]:
             raise InputError(f"{both[0]!r:.60}: what stands once, or at one visit, has no course", "leave it out")
-        courses = (Course.of_entries(name, each, visits.times_of(name)) for name, each in lines.items())
-        return replace(visits, courses=tuple(courses))
+        courses = tuple(Course.of_entries(name, each, visits.times_of(name)) for name, each in lines.items())
+        after = tuple((name, visits._start(name, each["after"])) for name, each in said.items() if "after" in each)
+        return replace(visits, courses=courses, after=after)
+
+    def _start(self, name: str, given: Any) -> Time:
+        """Read the visit above whose value a column lies at all others."""
+        time, there = times_from([given])[0], self.times_of(name) if self.varies(name) else ()
+        if time not in there or len(there) < 2:
+            raise InputError(
+                f"{name!r:.60} lies after {given!r:.60}, which is none of its visits",
+                f"write after = {self.times[0]!r} of a column of several visits",
+            )
+        return time
 
     def entries(self) -> dict[str, Any]:
         """Return what a table file says besides its columns."""
@@ -162,7 +181,13 @@ class Visits:
         if line := self.course_of(name):
             whole = line.through == self.times_of(name)[:: len(self.times_of(name)) - 1]
             found |= {"course": "line" if whole else list(line.through), "deviation": line.deviation}
+        if (start := self.start_of(name)) is not None:
+            found["after"] = start
         return found
+
+    def start_of(self, name: str) -> Time | None:
+        """Return the visit above whose value a column of the long table lies at all others, if it does."""
+        return dict(self.after).get(name)
 
     def course_of(self, name: str) -> Course | None:
         """Return along which lines a column of the long table goes, if it does."""
@@ -293,8 +318,12 @@ class Visits:
             return self.name(name, time) if isinstance(name, str) and name and self.varies(name) else name
 
         label = f"{column.label}, {self.visit} {level_name(time)}" if column.label else ""
+        start = self.start_of(column.name)
         order = column.order
         order = order if order is None else replace(order, low=now(order.low), high=now(order.high))
+        if start is not None and time != start:
+            column = column.lying_above(self.name(column.name, start))
+            order = column.order
         event = column.event
         event = event if event is None else replace(event, of=now(event.of), by=now(event.by))
         formula = column.derived
@@ -313,6 +342,9 @@ class Visits:
         known = {column.name: column for column in columns}
         told = ((line.column, line.fault(known.get(line.column, Column(line.column)))) for line in self.courses)
         faults += [f"{name!r:.60}: {fault}" for name, fault in told if fault]
+        faults += [
+            f"{name!r:.60}: {fault}" for name, _ in self.after if (fault := self._no_start(known.get(name)))
+        ]
         for column in columns:
             for end in column.order.columns if column.order is not None else ():
                 if self.course_of(end):
@@ -322,6 +354,17 @@ class Visits:
                 if self.varies(end):
                     faults.append(f"{column.name!r:.60}: it lies beside {end!r:.60}, which has not all its visits")
         return faults
+
+    def _no_start(self, column: Column | None) -> str:
+        """Say why a column cannot lie above its own value at another visit, if it cannot."""
+        if column is None:
+            return ""
+        if column.kind != MEASUREMENT or self.course_of(column.name):
+            return "only a measurement or a date without a course lies after a visit"
+        of_logarithms = column.heaps is not None and column.heaps.exponential
+        if column.order is not None or column.centre is not None or of_logarithms:
+            return "what lies after a visit has no other order, no centre and no step_of"
+        return ""
 
     def stacked(
         self,

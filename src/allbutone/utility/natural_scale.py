@@ -178,8 +178,9 @@ class ValueCounter:
         never, limit = "negative, and no real value is", Cure("declare that they are not", "positive")
         log = Cure("model them on a log scale", "log")
         at_limit = "drawn beyond the declared limits and set to them"
+        odd = (beyond > NOTABLE) & (beyond > 2 * records.schema.clipped(real))  # scores stand at their ends anyway
         return [
-            *_found(records, beyond, beyond > NOTABLE, at_limit, Cure("a scale could keep them inside")),
+            *_found(records, beyond, odd, at_limit, Cure("a scale could keep them inside")),
             *_found(records, negative, (negative > NOTABLE) & skewed, never, log),
             *_found(records, negative, (negative > NOTABLE) & whole & ~skewed, never, limit),
             *_unrounded(records),

@@ -140,7 +140,7 @@ def check_normality(table: Any, *, of: Records | None = None, **how_to_read: Any
             )
     shape = Shape.of(values)
     verdicts = tuple(
-        judge_column(each.name, column, int(level), as_recorded, each.scale)
+        judge_column(each.name, column, int(level), as_recorded, each.scale, stepped=each.decimals is not None)
         for each, column, level, as_recorded in zip(declared, values.T, shape.levels, natural.T, strict=True)
     )
     chosen = thin(n)
@@ -216,21 +216,27 @@ def judge_column(
     level: int,
     natural: Float[np.ndarray, " n"],
     scale: Scale,
+    *,
+    stepped: bool = False,
 ) -> Fitness:
     """Put the shape of one column into words, and say what to do about it.
 
     `natural`: its values in natural units, as they were recorded and are counted, and `scale` that on which it is
-    modelled.
+    modelled. `stepped`: whether it goes out rounded, so that no value lies in between.
     """
     n = len(column)
     distinct, counts = np.unique(natural, return_counts=True)
     if n < FEW:
         return _too_few(name, n)
+    if len(distinct) <= FEW_VALUES and stepped:
+        advice = 'good for means and correlations; as a category (kind = "category") its shares would be nearer'
+        return Fitness(name, "doubtful", f"takes {len(distinct)} values, a bell curve cut in steps", advice)
     if len(distinct) <= FEW_VALUES:
         advice = 'declare it a category (kind = "category"): a normal model gives values in between'
         return Fitness(name, "not fit", f"takes only {len(distinct)} different values", advice)
     if 2 * np.max(counts) > n:
-        advice = "leave it out, or release it by another method: a normal model gives values in between"
+        between = "a normal model gives " + ("other shares of its values" if stepped else "values in between")
+        advice = f"leave it out, or release it by another method: {between}"
         return Fitness(name, "not fit", f"takes one value in {percent(np.max(counts) / n)} of the records", advice)
     if level == 0:
         return Fitness(name, "fit", "", "use it as it is")

@@ -87,13 +87,14 @@ MORE = Field(
     '** 2" computes it again in every row; nothing but decimals is declared besides. above = "diastolic" is an '
     'order that every row keeps. event = "status" says to which event a time is. Of dates: precision = "month", '
     'form = "DD.MM.YYYY", since = "admitted". With visits: once = true where it changes in nobody, visits = '
-    '[0, 12] where it is measured at some alone, course = "line", deviation = 0.2 for a way from first to last.',
+    "[0, 12] where it is measured at some alone, after = 0 where at all others it is above what it is at visit 0, "
+    'course = "line", deviation = 0.2 for a way from first to last.',
 )
 WORDS = (Hidden("label", "Label"), Hidden("unit", "Unit"), Hidden("missing", "Codes of its own"))
 FIELDS = (KIND, *OF_A_MEASUREMENT, LEVELS, MORE, MAY_LACK, *WORDS)
 OF_MORE = (
     "derived", "cut", "sum", "replaces", "above", "below", "between", "since", "event", "tolerance", "deviation",
-    "origin", "precision", "form", "secret", "known", "once", "visits", "course",
+    "origin", "precision", "form", "secret", "known", "once", "visits", "after", "course",
 )  # fmt: skip
 OF_THE_PRIOR = ("centre", "spread")
 _NUMBERS, _LISTS = ("low", "high", "decimals", "step", *OF_THE_PRIOR), ("quantiles", "missing")

@@ -114,6 +114,8 @@ class Mending:
     def lines(self, error: InputError) -> list[Line]:
         """Return all that stands in the way, as an error has it."""
         if not isinstance(error, ColumnsError):
+            if any(cure.argument == "rows_are_people" for cure in error.cures):
+                error = _undrafted(self.held) or error  # which says why these are no visits
             cures = [cure if isinstance(cure, Cure) else Cure(cure) for cure in error.cures]
             buttons = [button for cure in cures for button in self._of_cure(cure)]
             if any(cure.argument == "rows_are_people" for cure in cures):
@@ -197,6 +199,8 @@ class Mending:
         for place, name in enumerate(names, start=1):
             own = {f"{one.name}-{place}": fields[f"{one.name}-{place}"] for one in declared.FIELDS}
             words, more = declared.beside_in_words(drafted.column(name)), f"{declared.MORE.name}-{place}"
+            if drafted.visits and words and (start := drafted.visits.start_of(name)) is not None:
+                words += f", at other visits above that at {drafted.visits.visit} {start}"
             silent = not any(self.query.get(key) for key in own if key != more)
             if words and silent and declared.only_of_visits(self.query.get(more, "")):
                 found[name] = (words, own)
@@ -338,13 +342,23 @@ _CURES: dict[str, tuple[str, Fields]] = {
 
 def _drafted(held: Any) -> Schema | None:
     """Return what a draft of a table file declares, once for each table; nothing of an unusable one."""
+    found = _draft(held)
+    return None if isinstance(found, InputError) else found
 
-    def look() -> Schema | None:
+
+def _undrafted(held: Any) -> InputError | None:
+    """Return why no draft can be made of a table, if none can."""
+    found = _draft(held)
+    return found if isinstance(found, InputError) else None
+
+
+def _draft(held: Any) -> Schema | InputError:
+    def look() -> Schema | InputError:
         content = held.value.content
         try:
             found = described(content, labels=labels_in(content))
-        except InputError:  # which the list of what stands in the way says
-            return None
+        except InputError as error:  # which the list of what stands in the way says
+            return error
         return Schema.of_entries(parse(found.text, "TOML", "the draft"), "the draft")
 
     return held.get_or_compute(("drafted",), look)
