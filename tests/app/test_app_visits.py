@@ -127,6 +127,14 @@ def test_the_risk_is_that_of_the_package_and_the_page_names_people(asked, tmp_pa
     assert "--table-file table.json" in html.unescape(report)
 
 
+def test_rows_that_are_no_visits_are_named_with_the_reason(asked):
+    asked.send(pd.concat([growth(), growth().iloc[[4]]], ignore_index=True))
+    said = asked.standing()
+    assert "'month' would tell their visits, but a person has two rows for one visit in 2 rows (5, 121)" in said
+    assert "describe" not in said
+    assert next(iter(asked.buttons())) == "Each row is another person"
+
+
 def test_missed_visits_are_gaps_of_people_and_choices_are_taken_back(asked):
     long = growth(missed=0.1)
     came = long.groupby("child")["month"].nunique()

@@ -356,7 +356,7 @@ FEW = 10  # different values of what may be a count or a score: then only equal 
 MANY = 30  # different texts or numbers of something that need not be people
 EQUAL = 0.8  # of the values that occur equally often: copies or visits, which chance does not make
 _MIX = np.uint64(0x9E3779B97F4A7C15)
-_VISITS = "if they are visits, declare person, visit and visits in a table file (describe drafts it)"
+AS_VISITS = "if they are visits, declare person, visit and visits in a table file (describe drafts it)"
 _ONE_ROW = "give one row a person: a visit of each, or a mean of them"
 ROWS_ARE_PEOPLE = Cure("if each row is another person nevertheless, say so", "rows_are_people", True)
 
@@ -447,7 +447,7 @@ def told_by_counts(name: str, counts: Int[np.ndarray, " values"]) -> str:
 
 def several_rows(told: str) -> InputError:
     """Return the error for people who have several rows."""
-    return InputError(f"some people have several rows: {told}", _VISITS, _ONE_ROW, ROWS_ARE_PEOPLE)
+    return InputError(f"some people have several rows: {told}", AS_VISITS, _ONE_ROW, ROWS_ARE_PEOPLE)
 
 
 def equal_times(counts: Int[np.ndarray, " values"]) -> int:

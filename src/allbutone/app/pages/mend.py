@@ -21,7 +21,7 @@ from allbutone.releases.mechanism import CLASSES
 from allbutone.reports.findings import model_finding
 from allbutone.support.errors import Cure, InputError
 from allbutone.support.text import joined, listed
-from allbutone.tables.admission import ColumnsError, Problem, refusal
+from allbutone.tables.admission import AS_VISITS, ColumnsError, Problem, refusal
 from allbutone.tables.column import CATEGORY, DERIVED, LEFT_OUT, Column
 from allbutone.tables.described import described
 from allbutone.tables.formats import labels_in
@@ -118,9 +118,13 @@ class Mending:
                 error = _undrafted(self.held) or error  # which says why these are no visits
             cures = [cure if isinstance(cure, Cure) else Cure(cure) for cure in error.cures]
             buttons = [button for cure in cures for button in self._of_cure(cure)]
-            if any(cure.argument == "rows_are_people" for cure in cures):
-                buttons = [*self._of_visits(), *buttons]
+            several = any(cure.argument == "rows_are_people" for cure in cures)
+            visits = self._of_visits() if several else []
+            buttons = [*visits, *buttons]
             rest = [cure.words for cure in cures if not self._of_cure(cure)]
+            rest = [
+                _AT_VISITS if words == AS_VISITS else words for words in rest if words != AS_VISITS or not visits
+            ]
             where = f"{error.where}: " if error.where else ""
             return [Line(f"{where}{error.problem}.", tuple(buttons), ", or ".join(rest))]
         gaps = [problem for problem in error.problems if problem.is_gap]
@@ -200,7 +204,7 @@ class Mending:
             own = {f"{one.name}-{place}": fields[f"{one.name}-{place}"] for one in declared.FIELDS}
             words, more = declared.beside_in_words(drafted.column(name)), f"{declared.MORE.name}-{place}"
             if drafted.visits and words and (start := drafted.visits.start_of(name)) is not None:
-                words += f", at other visits above that at {drafted.visits.visit} {start}"
+                words += f", at other visits after that at {drafted.visits.visit} {start}"
             silent = not any(self.query.get(key) for key in own if key != more)
             if words and silent and declared.only_of_visits(self.query.get(more, "")):
                 found[name] = (words, own)
@@ -329,6 +333,7 @@ def _all_of(names: Sequence[str]) -> str:
     return joined(names) if len(names) <= NAMED else listed(names, NAMED)
 
 
+_AT_VISITS = "if they are visits, say whose and which under “How it is read and modelled”"
 _OF_KEYS = ("Names people: numbered anew in every release.", "Tells the visit: which there are is public.")
 _CURES: dict[str, tuple[str, Fields]] = {
     "complete_cases": ("Use the complete rows", {"gaps": "leave-out"}),
