@@ -174,7 +174,7 @@ def test_what_is_wrong_with_visits_is_said_where_they_are_declared(asked):
     assert set(asked("mend/table")["parts"]) >= {"columns", "said-4"}, "and the columns are there to correct it"
     asked.send(growth()).click("Rows are visits")
     asked.state["guarantee"] = "noise"
-    assert "a guarantee is for a person" in asked.standing()
+    assert "a guarantee needs public limits" in asked.standing()
 
 
 def test_a_table_file_of_visits_fills_the_fields_and_one_visit_of_a_column_can_be_left_out(asked):

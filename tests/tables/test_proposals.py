@@ -99,7 +99,7 @@ def test_known_scores_have_their_ends_and_no_chance_order(rng, tmp_path):
         {
             "ECOG": rng.choice([0, 1, 2, 3], 300, p=[0.75, 0.17, 0.06, 0.02]),  # skewed, and no count
             "mmse": np.clip(30 - rng.poisson(3.5, 300), 0, 30),
-            "pain": np.clip(np.round(5 + 2 * well), 0, 10),  # eleven values
+            "pain": np.clip(np.round(4.5 + 2.2 * well), 0, 10),  # eleven values
             "fatigue": np.clip(np.round(7 + 2 * well), 2, 10),  # above pain in all but no row, by chance
             "karnofsky": 10 * np.clip(np.round(8.5 + well / 2), 6, 10),  # by tens, five of them
             "age": rng.normal(60, 9, 300).round(),
