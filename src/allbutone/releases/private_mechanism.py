@@ -131,7 +131,7 @@ def add_noise(
 ) -> NoisyMoments:
     """Return the noisy moments and counts of a table in natural units: this is where ε is spent."""
     ball, people = design.ball, len(natural)
-    assert people == design.people
+    _must_hold(people == design.people, "the noise is designed for another number of people")
     cells = ball.cell_of(np.zeros((people, 0), dtype=np.int64) if codes is None else codes, natural)
     matrix, noise, change, rho = _noisy_moments(design, natural, cells)
     counts, one = [], 2**COUNT_BITS
@@ -223,7 +223,8 @@ class WholeNumbers:
     def total(self, natural: Float[np.ndarray, "n p"], cells: Int[np.ndarray, " n"]) -> Int[np.ndarray, "q q"]:
         """Return Σx̃x̃ᵀ in whole numbers: blocks short enough that float64 sums them exactly."""
         numbers = np.trunc(self.ball.inside(natural) * self.unit)
-        assert np.all(np.sum(numbers.astype(np.int64) ** 2, axis=1) <= self.radius**2)
+        lengths = np.sum(numbers.astype(np.int64) ** 2, axis=1)
+        _must_hold(bool(np.all(lengths <= self.radius**2)), "a record lies outside the ball")
         rows = max(1, 2**EXACT // self.longest)
         whole = np.column_stack([numbers, self.codes[cells].astype(float)])
         total = np.zeros((whole.shape[1],) * 2, dtype=np.int64)
@@ -248,5 +249,11 @@ def _gaussian(entries: int, change: int, mu: float) -> tuple[Any, float, float]:
         opendp.vector_domain(opendp.atom_domain(T="i64"), size=entries), opendp.l2_distance(T="f64"), scale=scale
     )
     rho = 0.5 * mu**2
-    assert mechanism.map(float(change)) <= rho * (1 + 1e-9)
+    _must_hold(mechanism.map(float(change)) <= rho * (1 + 1e-9), "OpenDP takes this noise for too little")
     return mechanism, scale, rho
+
+
+def _must_hold(premise: bool, else_: str) -> None:
+    """Stop where a premise of the proof fails; an assert would be silent in Python that was told to skip them."""
+    if not premise:
+        raise AssertionError(else_)
