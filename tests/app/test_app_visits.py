@@ -192,6 +192,13 @@ def test_a_table_file_of_visits_fills_the_fields_and_one_visit_of_a_column_can_b
     assert asked.state["visits"] == "0, 6, 12"
     assert asked.state["more-4"] == 'deviation = 1.0, course = "line"'
     assert "not in this table" not in words(answer["parts"]["declared-note"])
+    assert "one visit alone" not in words(answer["parts"]["declared-note"])
+    alone = {**declared, "columns": {**declared["columns"], "weight@0": {"decimals": 1}, "height": {}}}
+    said = words(
+        asked("mend/declare", "POST", json.dumps(alone).encode(), name="g.json")["parts"]["declared-note"]
+    )
+    assert "what is said of the column counts there: weight at month 0." in said
+    assert "Declared there, but not in this table: height." in said
     assert "40 people and 5 columns are used" in asked.standing()
     saved = tomllib.loads(asked("mend/table.toml").decode())
     found, given = Schema.of_entries(saved, "it"), Schema.of_entries(declared, "it")

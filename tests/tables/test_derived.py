@@ -7,6 +7,7 @@ import pandas
 import pytest
 
 import allbutone as abo
+from allbutone.disclosure.rule import ToldValues
 from allbutone.support.errors import InputError
 
 DECLARED = {
@@ -92,6 +93,10 @@ def test_the_model_is_that_of_the_other_columns(rng):
         "exposure",
     ):
         np.testing.assert_allclose(one[name], other[name], rtol=1e-10, atol=1e-12)
+    told, plainly = (ToldValues.of(each.measures, each.verdict.rule) for each in (one, other))
+    places = {pair: place for place, pair in enumerate(zip(told.names, told.rest_known.tolist(), strict=True))}
+    same = [places[pair] for pair in zip(plainly.names, plainly.rest_known.tolist(), strict=True)]
+    np.testing.assert_allclose(told.closeness[:, same], plainly.closeness, rtol=1e-9, atol=1e-9)
 
 
 def test_a_release_whose_columns_contradict_each_other_is_found(rng, tmp_path):

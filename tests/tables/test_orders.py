@@ -5,6 +5,7 @@ import pandas
 import pytest
 
 import allbutone as abo
+from allbutone.disclosure.rule import ToldValues
 from allbutone.support.errors import InputError
 from allbutone.tables.described import described
 from allbutone.tables.schema import Schema
@@ -99,6 +100,13 @@ def test_columns_with_an_order_go_out_on_several_grids(rng, grids):
     assert again.mechanism == schema.mechanism
 
 
+def verdicts(risk):
+    """How much of the way to being disclosed each value went, by column and adversary."""
+    told = ToldValues.of(risk.measures, risk.verdict.rule)
+    pairs = zip(told.names, told.rest_known.tolist(), strict=True)
+    return {pair: told.closeness[:, place] for place, pair in enumerate(pairs)}
+
+
 @pytest.mark.parametrize("decimals", [None, 0])
 def test_the_attack_is_that_on_the_table_transformed_by_hand(rng, decimals):
     """The gap as a column of its own, on the scale that an order gives it: the same draws, the same risk."""
@@ -126,6 +134,11 @@ def test_the_attack_is_that_on_the_table_transformed_by_hand(rng, decimals):
     }  # fmt: skip
     for name, hand in same.items():
         np.testing.assert_allclose(np.asarray(risk[name]), np.asarray(expected[hand]), rtol=1e-10, atol=1e-10)
+    told, by_hand = verdicts(risk), verdicts(expected)
+    assert told.keys() == {(name, rest) for name in ("diastolic", "systolic") for rest in (False, True)}
+    for (name, rest), closeness in told.items():  # who knows the rest is judged by the gap
+        hand = by_hand["gap" if rest and name == "systolic" else name, rest]
+        np.testing.assert_allclose(closeness, hand, rtol=1e-9, atol=1e-9)
 
 
 def test_a_release_with_orders_is_written_read_and_checked(rng, tmp_path):

@@ -341,6 +341,13 @@ def test_columns_at_single_visits_can_be_chosen_and_left_out():
         Records.of(long, schema=LONG | {"person": "subject"})
 
 
+def test_what_is_left_out_of_one_visit_is_not_said_to_be_absent():
+    schema = {**LONG, "columns": {**LONG["columns"], "length": {}}}
+    notes = "".join(Records.of(long_table(40), schema=schema, drop=["crp@6"], categories=True).notes)
+    assert "Declared, but not in this table: length." in notes
+    assert "taken as they are" not in notes
+
+
 def test_too_many_columns_for_the_people_are_refused_with_the_cure():
     with pytest.raises(InputError) as caught:
         abo.Synthesizer().fit(long_table(8), schema=LONG)

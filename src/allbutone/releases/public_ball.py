@@ -247,8 +247,11 @@ def _limits_of_share(each: Ordered, schema: Schema) -> tuple[float, float]:
     known = {column.name: column for column in schema.columns}
     ends = [known[end] if isinstance(end, str) else end for end in (order.low, order.high)] if order else []
     if order is None or not order.two_sided:
+        alone, long = f"a guarantee needs public limits, and {name!r} has one end alone", schema.of_file(name)
+        if schema.visits is not None and schema.visits.start_of(long) is not None:
+            raise InputError(alone, f"leave out after of {long!r}: then its low and high hold at every visit")
         raise InputError(
-            f"a guarantee needs public limits, and {name!r} has one end alone",
+            alone,
             f'write between = ["{order.columns[0] if order else ""}", 300], or the other way round, with the '
             "highest or the lowest value that there can be",
         )

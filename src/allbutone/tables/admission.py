@@ -296,9 +296,9 @@ def notes_of(
 def _about_schema(declared: Schema, in_table: Collection[str], kept: Sequence[str]) -> list[str]:
     """Say which entries of a table file go unused, and which columns it says nothing of."""
     said = {column.name for column in declared.columns}
-    silent = [name for name in kept if name not in said]
+    silent = list(dict.fromkeys(declared.of_file(name) for name in kept if name not in said))
     notes = []
-    if unused := sorted(said - set(in_table) - set(declared.left_out)):
+    if unused := sorted({declared.of_file(name) for name in said - set(in_table) - set(declared.left_out)}):
         near = [(name, get_close_matches(name, silent, 1)) for name in unused]
         meant = "".join(f" Is {name!r} meant to be {match[0]!r}?" for name, match in near if match)
         notes.append(f"Declared, but not in this table: {', '.join(unused)}.{meant}")

@@ -228,10 +228,10 @@ class Records:
         columns = columns if header else None  # which else names all columns
         declared, in_table, long = declared.adjusted(missing=missing_codes), names_of(table), None
         unasked = row_names_left_out(in_table, columns, drop)
-        if declared.visits is not None:
+        if (visits := declared.visits) is not None:
             long = widen(table, declared, columns, drop, one_by_one=one_by_one)
             table, columns, drop, declared = long.table, long.columns, None, declared.widened()
-            in_table += names_of(table)
+            in_table += [each for name in in_table for each in visits.names(name)]
         whole = chosen_frame(table, columns, drop, () if columns else declared.left_out)
         derived = declared.with_derived(whole.columns).derived
         frame = whole.drop([column.name for column in derived if column.name in whole.columns])

@@ -468,8 +468,14 @@ def _read_table_file(query: QueryParams, context: RequestContext, place: Path) -
     if schema.visits is not None:
         require_person_and_visit(names, schema.visits)
         said |= {schema.visits.person, schema.visits.visit}
-    absent, silent = sorted(said - set(names)), [name for name in names if name not in said]
-    note = piece("mend_declared.html", file=path.name, absent=listed(absent), silent=listed(silent))
+    of_one = sorted(name for name in said - set(names) if schema.of_file(name) in names)  # visit: crp@6
+    absent, silent = sorted(said - {*names, *of_one}), [name for name in names if name not in said]
+    told = {
+        "absent": listed(absent),
+        "silent": listed(silent),
+        "of_one": listed(list(map(schema.told_as, of_one))),
+    }
+    note = piece("mend_declared.html", file=path.name, **told)
     return Answer({"declared-note": note}, fields=declared.fields_of(schema, names))
 
 
