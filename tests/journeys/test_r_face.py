@@ -86,7 +86,7 @@ def test_what_is_wrong_comes_back_as_a_value(face):
 def test_every_figure_of_r_can_be_taken_apart(face):
     cohort = abo.demo_cohort().take(slice(60))
     release = abo.Synthesizer().fit(cohort).sample(datasets=2)
-    found = face.answered("risk", cohort.to_frame("pyarrow"), release, 0.5, {"mass": False})["value"]
+    found = face.answered("risk", cohort.to_frame("pyarrow"), [], release, {"mass": False})["value"]
     assert found["verdict"]["people"] == 60
     parts = face.drawing(found["figures"]["values"])
     assert parts["message"]
