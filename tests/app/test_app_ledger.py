@@ -88,13 +88,17 @@ def test_what_is_allowed_out_and_left_is_said_alike_everywhere(used, allbutone):
     path, browser = used
     with browser.stay():
         state, _ = drawn(browser, path.read_bytes(), "people.csv")
-        for _ in range(2):  # before it is taken home, and after
+        for taken in (False, True):  # home: only then the release on the page counts
             records, ledger = abo.Records.of(path), abo.Ledger.of(path)
             out = ledger.together(records).release
             plan = abo.budget(records, rows=40, release=out, rng=0)
-            steps = ("budget", "draw", "decide", "mend", "upload")
-            chips = {last_line(browser.ask(f"/{step}/chip?{state}")[2])["parts"]["chip"] for step in steps}
-            assert [re.sub("<[^>]*>", "", chip).strip() for chip in chips] == [plan.in_short]
+            chips = {}
+            for step in ("budget", "draw", "decide", "mend", "upload"):
+                chip = last_line(browser.ask(f"/{step}/chip?{state}")[2])["parts"]["chip"]
+                chips[step] = re.sub("<[^>]*>", "", chip).strip()
+            beside = "" if taken else " · this one not counted"
+            assert chips.pop("decide") == f"{plan.in_short}{beside}"
+            assert set(chips.values()) == {plan.in_short}
             assert plan.in_short in allbutone("budget", path.name, "--rows", "40", "--force")[1]
             verdict = last_line(browser.ask(f"/budget/budget?{state}")[2])["parts"]["verdict"]
             ahead = last_line(browser.ask(f"/draw/ahead?{state}")[2])["parts"]["ahead"]

@@ -88,7 +88,7 @@ def test_budget_answers_in_words_numbers_and_a_picture(allbutone, table, tmp_pat
     assert (code, re.sub("Simulating releases: this will take .*\n", "", err)) == (0, "")
     for words in (
         "sets the limit",
-        "The ten people at most risk",
+        "Who is at most risk",
         "What another choice would allow",
         "Checked on 3 simulated releases",
         "confidential",

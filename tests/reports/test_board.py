@@ -89,6 +89,17 @@ def test_it_prints_on_one_sheet(values, chromium, tmp_path, monkeypatch, paper):
         assert "signature" in printed.pages[0].extract_text()
 
 
+# words of a figure that lie on other words of it
+COVERED = """() => [...document.querySelectorAll('figure')].flatMap(figure => {
+  const words = [...figure.querySelectorAll('.plotly-graph-div text')]
+    .map(one => [one.textContent, one.getBoundingClientRect()]).filter(([text, box]) => text && box.width);
+  return words.flatMap(([text, a], place) => words.slice(place + 1)
+    .filter(([, b]) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 2
+      && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 2)
+    .map(([other]) => `${text} / ${other}`));
+})"""
+
+
 @pytest.mark.parametrize(("columns", "most"), [(5, 8), (30, 12)])
 def test_the_annex_is_short_on_paper_and_no_figure_is_cut(chromium, tmp_path, columns, most):
     drawn = np.random.default_rng(5).standard_normal((120, columns))
@@ -116,6 +127,7 @@ def test_the_annex_is_short_on_paper_and_no_figure_is_cut(chromium, tmp_path, co
     assert len(sizes) > 20
     assert max(right for right, _ in sizes) <= 1280
     assert max(height for _, height in sizes) <= 0.75 * 980, "no figure takes more than three quarters of a page"
+    assert tab.evaluate(COVERED) == []
     tab.emulate_media(media="screen")
     assert inaccessible(tab) == {}
     tab.close()

@@ -11,7 +11,7 @@ from allbutone.cli import options as ask
 from allbutone.cli import output as terminal
 from allbutone.cli.reading import in_memory, open_ledger, read, show_together
 from allbutone.cli.synthesize import describe_prior, fit
-from allbutone.disclosure.budget import COUNTS, EXPECTED_RELEASES, EXPECTED_WITH_CLASSES, Budget
+from allbutone.disclosure.budget import COUNTS, EXPECTED_RELEASES, EXPECTED_WITH_CLASSES, UNLIKELY, Budget
 from allbutone.disclosure.budget import budget as planned
 from allbutone.disclosure.guarantee import LEAST_EPSILON, left_in_words, left_of_limit, rounded_down
 from allbutone.disclosure.guarantee_plan import (
@@ -29,10 +29,11 @@ from allbutone.releases.gaussian_account import DELTA
 from allbutone.releases.ledger import Ledger
 from allbutone.releases.mechanism import CLASSES
 from allbutone.support.errors import count_of
-from allbutone.support.text import counted, joined
+from allbutone.support.text import at_most, chance, counted, joined
 from allbutone.tables.safe_io import fresh_file, require_distinct
 from allbutone.tables.schema import Schema
 
+MOST_AT_RISK = 10  # people who are listed
 USUAL_COUNTS = ",".join(map(str, COUNTS))
 
 
@@ -139,17 +140,18 @@ def _show_plan(plan: Budget) -> None:
     """Show whose values are likeliest to be disclosed, what sets the limit, and what would allow more."""
     at, standing = max(plan.in_all, 1), plan.standing
     here, twice = plan.chances(at), plan.chances(2 * at)
-    records, first = plan.case.records, plan.places[:10]
+    likely = max(1, min(MOST_AT_RISK, int(np.sum(twice >= UNLIKELY))))
+    records, first, others = plan.case.records, plan.places[:likely], plan.places[likely:]
     names = standing.keys if standing and standing.keys else records.persons
-    rows: list[list[Any]] = [[f"{names[place]}", f"{here[place]:.1%}", f"{twice[place]:.1%}"] for place in first]
+    rows: list[list[Any]] = [[f"{names[place]}", chance(here[place]), chance(twice[place])] for place in first]
     who = "record" if standing and standing.keys else "person" if len(records.people) else "row"
     headings = [who, f"disclosed by {at:,}{' in all' * bool(plan.before)}", f"by {2 * at:,}"]
     if plan.case.has_law:
         headings.append("leverage")
         rows = [[*row, plan.leverage[place]] for row, place in zip(rows, first, strict=True)]
-    terminal.show(
-        "The ten people at most risk: how often releases would disclose something of them", headings, rows
-    )
+    terminal.show("Who is at most risk: how often releases would disclose something of them", headings, rows)
+    if len(others):
+        terminal.say(f"{len(others):,} others: {at_most(np.max(twice[others]))} by {2 * at:,}.")
     terminal.say("")
     if plan.membership_words:
         terminal.say(f"{plan.membership_words}\n")

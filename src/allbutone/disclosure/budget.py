@@ -34,6 +34,7 @@ from allbutone.tables.records import Records
 COUNTS = (1, 2, 5, 10, 20, 50, 100)  # of datasets, for which every record's exposure is listed
 EXPECTED_RELEASES = 2 * RELEASES  # that are simulated, about
 EXPECTED_WITH_CLASSES = 3 * CLASS_LOOKS[0][0]  # likewise
+UNLIKELY = 0.001  # a chance below which people are counted, not listed
 SMALLER = (2, 5, 10)  # parts of the rows that smaller datasets have
 FEW = 5  # people at most who may be left out together
 LOSSES = 400  # simulated releases by which membership is tested where there is no closed form

@@ -147,8 +147,8 @@ def records_figure(
     )  # fmt: skip
     first, height = likeliest(chances), [-0.05, 1.1]
     named = [called[place] for place in first[:LABELLED]]
-    style.add_labels(figure, np.log10(x[first]), chances[first], named, ((low, high), height), (600, 300))
-    _mark_accepted(figure, INK, f"accepted of all together: {chance(ACCEPTED)}", x=0.005, xanchor="left")
+    style.add_labels(figure, np.log10(x[first]), chances[first], named, ((low, high), height), (300, 260))
+    _mark_accepted(figure, INK, f"accepted in all: {chance(ACCEPTED)}", x=0.005, xanchor="left")
     noun = "parameter draw" if lineup.law.rows is None else "dataset"
     style.frame(figure, _records_message(called, chances, int(first[0]), counted(count, noun)), 400)
     key = f"one dot for each record; orange: above {chance(ACCEPTED)}; click one to look at it"

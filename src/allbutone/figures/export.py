@@ -18,6 +18,7 @@ import plotly.graph_objects as go
 from plotly.io.json import to_json_plotly
 from plotly.offline import get_plotlyjs
 
+from allbutone.figures import style
 from allbutone.support.errors import InputError
 
 NO_REQUESTS = (
@@ -47,7 +48,9 @@ function drawVisible() {
 addEventListener("DOMContentLoaded", drawVisible);
 addEventListener("toggle", drawVisible, true);
 // on paper (`figure` of a report): drawn larger than it is printed, low, and as wide as its place; then as it was
-const PAPER = { half: [440, 345], high: [440, 540], tall: [900, 720], page: [900, 980] };
+const PAPER = {
+  half: [440, 345], high: [440, 540], deep: [440, 640], tall: [900, 720], wide: [900, 900], page: [900, 980],
+};
 const onPaper = () => [...document.querySelectorAll("figure .js-plotly-plot")];
 addEventListener("beforeprint", () => {
   document.querySelectorAll("details:not(.long)").forEach(part => part.open = true);
@@ -161,6 +164,7 @@ def untitled(figure: go.Figure) -> go.Figure:
     if figure.layout.title.text:  # made to stand alone, with room for the title
         margin = figure.layout.margin
         copy.update_layout(margin={"t": max(30, margin.t - 105), "l": 85, "r": min(margin.r, 70), "b": 90})
+        copy.update_xaxes(style.LETTERS).update_yaxes(style.LETTERS)
     return copy
 
 

@@ -241,12 +241,15 @@ def ks_figure(fidelity: Fidelity) -> go.Figure:
     (k, p), share = fidelity.ks_p.shape, fidelity.ks_p_share
     if not p:
         return style.empty(NO_MEASUREMENTS)
-    shown, many = furthest(1 - share, style.MOST_ROWS), k > FEW
+    low = (1 - np.mean(fidelity.ks_p, axis=0)) / (k + 1)  # which decides between those with the same share
+    shown, many = furthest(1 - share + low, style.MOST_ROWS), k > FEW
     figure = _p_value_bars(fidelity, shown) if many else _p_value_dots(fidelity, shown)
-    style.frame(figure, _ks_message(fidelity), 120 + style.room_for(len(shown), 62, 40), l=20)
-    above = [percent(share[at]) if many else f"{round(k * float(share[at]))} of {k}" for at in shown]
-    names = (text_of(fidelity.columns[at], 16) for at in shown)
-    labels = [f"{name}<br>{one} above {LEVEL:g}" for name, one in zip(names, above, strict=True)]
+    each, least = (62, 40) if k > 1 else (36, 26)
+    style.frame(figure, _ks_message(fidelity), 120 + style.room_for(len(shown), each, least), l=20)
+    labels = [text_of(fidelity.columns[at], 16) for at in shown]
+    if k > 1:
+        above = [percent(share[at]) if many else f"{round(k * float(share[at]))} of {k}" for at in shown]
+        labels = [f"{name}<br>{one} above {LEVEL:g}" for name, one in zip(labels, above, strict=True)]
     style.name_rows(figure, labels, standing=many)
     marks = "dashed: all p-values equally likely" if many else "one dot for each dataset"
     key = style.key_of(marks, f"orange: up to {LEVEL:g}", style.of_all(len(shown), p, "columns"))

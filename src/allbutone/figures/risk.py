@@ -202,7 +202,7 @@ def risk_figure(
     style.add_band(figure, height[0], -HALF, GREY, opacity=0.08)
     style.add_note(figure, "misled: worse than guessing the centre", y=height[0], yanchor="bottom", **corner)
     named = [text_of(f"{word} {keys[place]}", 40) for place in order[:labels]]
-    style.add_labels(figure, gain, closer, named, (span, height), (1100, 480))
+    style.add_labels(figure, gain, closer, named, (span, height), (340, 280))
     people = people or len(order)
     what = "One dot for each record" if len(shown) == people else f"{len(shown):,} of {people:,} records"
     head = "For experts, how a risk comes about: how close the guess comes, and what the release tells"

@@ -214,7 +214,7 @@ def qq_figure(normality: Normality) -> go.Figure:
         f"{normality.verdicts[at].level}</span>"
         for at in shown
     ]
-    figure, places = _panels(titles)
+    figure, places = _panels(titles, between=95)  # two lines stand above each
     ends = normality.qq_normal[[0, -1]]
     chosen = _spread(normality.qq_normal, max(60, DOTS // len(shown)))
     for at, place in zip(shown, places, strict=True):
@@ -257,7 +257,9 @@ def distance_qq_figure(normality: Normality) -> go.Figure:
     mark = {"size": 5, "color": _colour_of(normality.together.level)}
     hover = "distance %{y:.2f}, if normal %{x:.2f}<extra></extra>"
     figure.add_scatter(x=x[chosen], y=y[chosen], mode="markers", marker=mark, hovertemplate=hover)
-    style.frame(figure, f"All columns together are {normality.together.words}.", 400)
+    words = normality.together.words
+    said = "All columns together fit" if words == "fit" else f"All columns together are {words}"
+    style.frame(figure, f"{said}.", 400)
     highest = 1.05 * float(max(x[-1], y[-1]))
     figure.update_yaxes(title_text="Distance of a record from the centre", range=[0, highest])
     key = "in standard deviations (Mahalanobis); one dot for each record"
@@ -274,14 +276,14 @@ def _room(panels: int) -> int:
     return 20 if panels <= PAIRS else 13
 
 
-def _panels(titles: list[str]) -> tuple[go.Figure, list[dict[str, int]]]:
-    """Return empty panels, two or three abreast, and where each is."""
+def _panels(titles: list[str], between: int = 75) -> tuple[go.Figure, list[dict[str, int]]]:
+    """Return empty panels, two or three abreast, so many pixels between their lines, and where each is."""
     count = len(titles)
     across = min(count, 2 if count <= PAIRS else 3)
     lines = -(-count // across)
     figure = make_subplots(
         lines, across, subplot_titles=titles, horizontal_spacing=0.04 if across == 3 else 0.08,
-        vertical_spacing=min(0.3, 75 / (PANEL * lines)) if lines > 1 else 0,
+        vertical_spacing=min(0.3, between / (PANEL * lines)) if lines > 1 else 0,
     )  # fmt: skip
     return figure, [{"row": place // across + 1, "col": place % across + 1} for place in range(count)]
 

@@ -20,6 +20,7 @@ MANY = 12  # of them; more stand closer together
 # legends: in the margin above, and at the foot
 ON_TOP = {"orientation": "h", "x": 0, "xanchor": "left", "yref": "container", "y": 1, "yanchor": "top"}
 AT_FOOT = {"orientation": "h", "x": 0.5, "xanchor": "center", "yref": "container", "y": 0.01, "yanchor": "bottom"}
+LETTERS = {"automargin": True, "tickfont": {"size": SMALL}, "title_font": {"size": 13}}  # of axes inside a page
 BARE = {"showgrid": False, "ticks": "", "showline": False}  # an axis of names alone
 SHARES = {"tickvals": [0, 0.25, 0.5, 0.75, 1], "tickformat": ".0%"}  # an axis of probabilities
 
@@ -52,8 +53,7 @@ def frame(figure: go.Figure, message: str, height: int, **margin: int) -> go.Fig
     sides = {"l": 60, "r": 16, "t": 16, "b": 70} | margin
     figure.update_layout(meta={"message": message}, height=height, margin=sides, showlegend=False)
     figure.update_layout(hoverlabel={"font": {"size": 13}, "align": "left", "namelength": -1})
-    letters = {"automargin": True, "tickfont": {"size": SMALL}, "title_font": {"size": 13}}
-    return figure.update_xaxes(letters).update_yaxes(letters, ticklabelstandoff=4)
+    return figure.update_xaxes(LETTERS).update_yaxes(LETTERS, ticklabelstandoff=4)
 
 
 def _house(figure: go.Figure, size: int) -> None:

@@ -273,15 +273,23 @@ def class_fit_of(
 def _budget(
     records: Records, release: Release, everything: Released, rule: Rule, failed: bool, step: Step
 ) -> Budget:
-    """Plan the budget by the same mechanism; what else would pass is tried where this fails, or passes by luck."""
+    """Plan the budget by the same mechanism, with what else would pass."""
     mechanism = release.mechanism
     how: dict[str, Any] = {name: getattr(mechanism, name) for name in ("cells", "cell_weight", "keep", "missing")}
     how |= {"model": mechanism.model, "classes": mechanism.classes} if mechanism.has_classes else {}
     how |= {"rows": None if release.parameters is not None else max(release.rows), "probability": rule}
     with step(SIMULATING, EXPECTED_WITH_CLASSES if mechanism.has_classes else EXPECTED_RELEASES) as watch:
         planned = budget(records, mechanism.normal, release=everything, watch=watch, alternatives=True, **how)
+    return with_what_would_pass(planned, release.count, failed, step)
+
+
+def with_what_would_pass(planned: Budget, released: int, failed: bool, step: Step) -> Budget:
+    """Return a budget with what else would pass, tried where a release of it fails, or passes by luck.
+
+    Else with nothing: what the closed form allows of another choice is not what simulated releases would.
+    """
     cut_short = planned.simulated is not None and planned.simulated.cut_short
-    used_up = planned.before > release.count and not planned.case.is_plain  # what is left of anything
+    used_up = planned.before > released and not planned.case.is_plain  # what is left of anything
     if cut_short or used_up or not (failed or planned.luck):
         return replace(planned, alternatives=())
     with step("Trying what else would pass", None) as watch:

@@ -209,7 +209,11 @@ def fidelity_finding(fidelity: Fidelity, of_prior: str | None = None) -> Finding
     words = f"The synthetic data look like the real: {same} differ by no more than chance explains."
     if len(fidelity.columns) > 1:
         widest = float(np.max(np.abs(np.median(fidelity.correlation_differences, axis=0))))
-        words += f" Correlations are off by at most {number(widest, 2)} (median over the datasets)."
+        k, p = len(fidelity.correlation_differences), len(fidelity.columns)
+        pairs = p * (p - 1) // 2
+        of = f"of {pairs:,} the one furthest off" if pairs > 1 else "the only one"
+        median = f" (median over the {k:,} datasets)" * (k > 1)
+        words += f" Chance moves correlations, too: {of} differs by {number(widest, 2)}{median}."
     return Finding("Likeness", False, words)
 
 

@@ -428,6 +428,8 @@ def beside_in_words(column: Column) -> str:
     if column.kind == DERIVED:
         return column.in_words
     parts = ["a date"] if column.calendar is not None else []
+    if column.calendar is not None and column.low > -np.inf and column.high < np.inf:
+        parts = [f"a date from {column.shown(column.low)} to {column.shown(column.high)}"]
     parts += [column.order.in_words] if column.order is not None else []
     parts += [f"the time to {column.event.of} = {column.event.level}"] if column.event is not None else []
     return ", ".join(parts)

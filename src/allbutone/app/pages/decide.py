@@ -26,7 +26,7 @@ from allbutone.releases.folder import save_release
 from allbutone.releases.ledger import Ledger, Together
 from allbutone.releases.ledger_file import DRAWN, Terms, digest_of_release
 from allbutone.releases.release import Release
-from allbutone.reports.assessment import Assessment, class_fit_of, compare
+from allbutone.reports.assessment import Assessment, class_fit_of, compare, with_what_would_pass
 from allbutone.reports.board import Origin, board_page
 from allbutone.reports.findings import private_risk_sentence
 from allbutone.reports.guaranteed import GuaranteedCase, assess_guaranteed, guarantee_facts
@@ -134,6 +134,13 @@ def _after(query: QueryParams, context: RequestContext, step: Progress) -> Answe
     return Answer({"after": held.value.release.schema.plainly(part)}, figures)
 
 
+def _chip(query: QueryParams, context: RequestContext, step: Progress) -> Answer:
+    """Say what the chip of every step says, and whether the release on this page is not in it yet."""
+    held = context.session.held.get(query.get("drawn", ""))
+    waits = held is not None and isinstance(held.value, DrawnRelease) and _origin(held, query).entry is None
+    return forecasts.chip(query, context, step, "this one not counted" if waits else "")
+
+
 def _one(query: QueryParams, context: RequestContext, step: Progress) -> Answer:
     """Say what this very release tells of one person: every value, and that they are in the table."""
     asked = query.get("row", "").strip()
@@ -225,9 +232,10 @@ def _assessment(held: Held, query: QueryParams, step: Progress) -> Assessment | 
     # with what is out and this very release counted in, as a report by the command line counts them
     key = query.get("drawn", "")
     plan = forecasts.budget_of(chosen, request.rows, request.rule, step, held.value.judged, key)
-    if plan.luck or discloses_anybody(risk):
-        with step("Trying what would pass", None) as watch:
-            plan = held.get_or_compute(("tried", request.rule), partial(plan.tried, watch))
+    failed = discloses_anybody(risk)
+    plan = held.get_or_compute(
+        ("tried", request.rule), partial(with_what_would_pass, plan, release.count, failed, step)
+    )
     compared = held.get_or_compute(("compared",), lambda: compare(records, release, step))
     normal = None if chosen.classes else prior
     told = Assessment(records, release, normal, normality, risk, plan, *compared, say=in_app_words)
@@ -318,7 +326,7 @@ PAGE = Page(
     answers={
         "after": Source(_after, names((JUDGED,)), slow=True),
         "one": Source(_one, names(GROUPS), slow=True, later=True),
-        **forecasts.CHIP,
+        "chip": Source(_chip, (*forecasts.OF_CHIP, *names((JUDGED,))), slow=True, later=True),
     },
     files={
         "release.zip": _zip,

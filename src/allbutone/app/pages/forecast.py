@@ -16,7 +16,7 @@ from allbutone.app.page import RequestContext, Source, piece
 from allbutone.app.pages import guaranteed, source
 from allbutone.app.pages.guaranteed import Guaranteed
 from allbutone.app.pages.source import Chosen
-from allbutone.disclosure.budget import EXPECTED_RELEASES, EXPECTED_WITH_CLASSES, Budget, budget
+from allbutone.disclosure.budget import EXPECTED_RELEASES, EXPECTED_WITH_CLASSES, UNLIKELY, Budget, budget
 from allbutone.disclosure.lineup import CONFIDENCE
 from allbutone.disclosure.rule import Rule
 from allbutone.model.prior import prior_entries
@@ -64,7 +64,6 @@ CARRIED = (*source.CARRIED, *names(GROUPS))  # from one step of the path to the 
 
 MOST_VALUES = 5_000_000  # numbers of a release that is drawn here
 MOST_FILES = 1000  # and datasets, or draws
-LEAST = 0.001  # a chance below which people are counted, not listed
 
 
 def rows_of(asked: dict[str, Any], chosen: Chosen) -> int | None:
@@ -294,13 +293,13 @@ class Others:
 def likely_people(plan: Budget, count: int, most: int) -> tuple[list[dict[str, Any]], Others]:
     """Return lines of those whose chance is not next to nothing, `most` at most, and the others."""
     chances = np.sort(plan.chances(count))[::-1]
-    lines = people_lines(plan, count, max(1, min(most, int(np.sum(chances >= LEAST)))))
+    lines = people_lines(plan, count, max(1, min(most, int(np.sum(chances >= UNLIKELY)))))
     rest = chances[len(lines) :]
     highest = float(max(rest, default=0.0))
-    if highest >= LEAST:
+    if highest >= UNLIKELY:
         words = at_most(highest)
     elif plan.case.has_law:
-        words = f"below {chance(LEAST)} by the closed form"
+        words = f"below {chance(UNLIKELY)} by the closed form"
     else:
         words = f"seen in none of {counted(plan.releases_of(count), 'simulated release')}"
     return lines, Others(len(rest), highest, words)
@@ -318,8 +317,11 @@ def people_lines(plan: Budget, count: int, most: int) -> list[dict[str, Any]]:
     return [dict(zip(keys, line, strict=True)) for line in zip(*columns, strict=True)]
 
 
-def _chip(query: QueryParams, context: RequestContext, step: Progress) -> Answer:
-    """Say on every step how much is allowed, out and left; nothing where the table is not ready for that."""
+def chip(query: QueryParams, context: RequestContext, step: Progress, beside: str = "") -> Answer:
+    """Say on every step how much is allowed, out and left; nothing where the table is not ready for that.
+
+    beside: what else has to be known to read it.
+    """
     try:
         if guaranteed.is_asked(query):
             asked = read((guaranteed.ASKED,), query)
@@ -329,12 +331,11 @@ def _chip(query: QueryParams, context: RequestContext, step: Progress) -> Answer
     except InputError:  # another answer of the page says what is wrong
         return Answer({"chip": piece("chip.html", plan=None, guarantee=None)})
     looked = request.chosen.simulated or ledger_of(request.chosen, context) is not None
-    return Answer({"chip": piece("chip.html", plan=plan, looked=looked)})
+    words = beside or ("" if looked else "no ledger")
+    return Answer({"chip": piece("chip.html", plan=plan, words=words)})
 
 
-_OF_CHIP = (*source.CARRIED, *ASKED, *names((guaranteed.ASKED,)))
-CHIP = {"chip": Source(_chip, _OF_CHIP, slow=True, later=True)}
+OF_CHIP = (*source.CARRIED, *ASKED, *names((guaranteed.ASKED,)))
+CHIP = {"chip": Source(chip, OF_CHIP, slow=True, later=True)}
 # where the table may still change, and nobody asked for the budget of every change
-CHIP_IF_KNOWN = {
-    "chip": Source(lambda query, context, step: _chip(query, context, _Known()), _OF_CHIP, later=True)
-}
+CHIP_IF_KNOWN = {"chip": Source(lambda query, context, step: chip(query, context, _Known()), OF_CHIP, later=True)}
