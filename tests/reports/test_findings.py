@@ -119,7 +119,7 @@ def test_remedies_name_the_number_that_each_allows(plan):
 
 def test_what_is_out_already_is_not_there_to_be_drawn_instead(plan):
     """Of seven in all five went out earlier: two may be drawn in place of the four that do not pass."""
-    others = (Alternative("datasets of 5 rows", 70, rows=5), Alternative("leave the column a out", 8, drop="a"))
+    others = (Alternative("datasets of 5 rows", 70, rows=5), Alternative("leave the column a out", 8, drop=("a",)))
     told = remedies(replace(plan, in_all=7, before=9, alternatives=others), 4)
     assert told[0] == "Fewer: up to 2 datasets of 50 rows, drawn once, in place of this."
     assert told[1].startswith("Datasets of 5 rows: up to 20 datasets")  # two sevenths of them are left
