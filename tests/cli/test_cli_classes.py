@@ -36,3 +36,17 @@ def test_from_the_budget_to_the_public_page(allbutone, few_trials, tmp_path, mon
     code, out, err = allbutone("budget", "people.csv", "--like", "release", "--rows", 5, "--force")
     assert code == 0, err
     assert "is out" in out
+
+
+def test_a_table_of_categories_alone_gets_its_report(allbutone, few_trials, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(3)
+    table = pd.DataFrame(rng.integers(0, 2, (40, 3)), columns=["ill", "smokes", "treated"])
+    table.replace({0: "no", 1: "yes"}).to_csv("people.csv", index=False)
+    model = ("--model", "classes", "--classes", 2)
+    assert allbutone("synthesize", "people.csv", *model, "--rows", 20, "--out", "release")[0] == 0
+    code, _, err = allbutone("report", "people.csv", "release", "--out", "report.html")
+    assert code == 0, err
+    page = " ".join((tmp_path / "report.html").read_text().split())
+    assert "categories independent" in page
+    assert "0 measurements" not in page

@@ -303,12 +303,17 @@ def test_labels_of_spss_become_levels_and_labels(allbutone, rng, tmp_path):
     assert allbutone("synthesize", "t.sav", "--table-file", "t.toml", "--out", "r")[0] == 0
 
 
-def test_categories_alone_are_said_to_be_too_little(allbutone, rng, tmp_path):
+def test_categories_alone_are_drawn_through_classes(allbutone, rng, tmp_path):
     with_codes(rng)[["sex", "arm"]].to_csv(tmp_path / "t.csv", index=False)
     code, out, _ = allbutone("describe", "t.csv", "--out", "t.toml")
     assert code == 0
-    assert "categories alone cannot be synthesized" in out
-    assert "synthesize t.csv" not in out
+    assert "budget t.csv --table-file t.toml --model classes" in " ".join(out.split())
+    code, out, err = allbutone("synthesize", "t.csv", "--table-file", "t.toml", "--model", "classes", "--out", "r")
+    assert code == 0, err
+    assert "categories independent of all else" in " ".join(out.split())
+    code, _, err = allbutone("synthesize", "t.csv", "--table-file", "t.toml", "--out", "other")
+    assert code == 2
+    assert "--model classes" in " ".join(err.split())
 
 
 def test_different_values_are_counted_in_the_table_itself(rng):

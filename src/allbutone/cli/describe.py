@@ -16,6 +16,7 @@ from allbutone.releases.check import check as check_release
 from allbutone.releases.check_files import zip_release
 from allbutone.releases.folder import is_release
 from allbutone.releases.ledger import Ledger
+from allbutone.releases.mechanism import CLASSES
 from allbutone.reports.glossary import GLOSSARY, find_term
 from allbutone.support.errors import InputError
 from allbutone.support.text import percent
@@ -57,11 +58,12 @@ def describe(
     gaps, measured_too = found.has_gaps, found.has_measurements
     terminal.say(f"{source.table.name}: {found.sentence}\n", "bold")
     _show_looks(found)
+    through = None if measured_too else CLASSES
     if found.kept and not measured_too:
-        terminal.say("No measurement is among them, and categories alone cannot be synthesized yet.")
-    if measured_too and out is not None:
+        terminal.say("No measurement is among them: categories alone are drawn through classes (--model classes).")
+    if found.kept and out is not None:
         terminal.say(f"\nWritten: {out}. Read it, confirm what it proposes, and fill in what is public.")
-    if not measured_too:
+    if not found.kept:
         terminal.show_next("choose other columns, or another table:", ["describe", "--help"])
     elif out is None:
         words = "draft a table file with these proposals, to confirm and fill in:"
@@ -69,7 +71,7 @@ def describe(
     else:
         words = "see how much may be released with it, before anything is drawn"
         more = " (or with --missing impute, to use the rows with gaps, too)"
-        options: dict[str, Any] = {"table_file": out, "complete_cases": gaps, "out": "budget.csv"}
+        options: dict[str, Any] = {"table_file": out, "complete_cases": gaps, "model": through, "out": "budget.csv"}
         if found.seen is not None:  # who missed a visit would be left out
             more = ", in which nobody misses a visit (keep: as many do as here)"
             missing = "impute" if gaps else None

@@ -313,6 +313,8 @@ def _assumed(asked: Attack, judged: Judged, releases: Sequence[object]) -> str:
     options, missing, more_words = asked.options, asked.options.lacking_records, ""
     noun = "column" if mechanism.is_normal else "measurement"
     what = bell_curves(len(mechanism.modelled), noun) + mechanism.schema.scales_in_words
+    if not mechanism.modelled:
+        what = "categories are independent of each other"
     if mechanism.has_classes:
         what = f"in each of at most {mechanism.classes} classes that nobody has observed {what}"
         more_words = (

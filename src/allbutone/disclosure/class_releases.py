@@ -17,7 +17,7 @@ from allbutone.model.incomplete import IncompleteRecords
 from allbutone.releases.class_tables import draw_class_table
 from allbutone.releases.mechanism import Mechanism
 from allbutone.releases.release import Release
-from allbutone.support.parallel import in_parallel
+from allbutone.support.parallel import in_parallel, one_thread
 from allbutone.tables.records import Records
 
 # Were it one in twenty, some look would call it safe in 4.5 of 100 cases; were it one in a hundred, in 95.
@@ -104,6 +104,7 @@ class ClassReleases:
         both = (self.quick if quick else self.thorough).beside(seen, rng)
         return both.chains[-1], both.draws[-1]
 
+    @one_thread()  # also of what is drawn once, before the threads begin
     def judged(
         self, count: int, people: Sequence[Int[np.ndarray, " m"]], releases: Sequence[int], quick: bool = True
     ) -> list[dict[str, np.ndarray]]:

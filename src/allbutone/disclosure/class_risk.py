@@ -26,7 +26,7 @@ from allbutone.releases.several import Part
 from allbutone.support.arrays import log_sum_exp
 from allbutone.support.devices import device_of
 from allbutone.support.errors import Cure, InputError
-from allbutone.support.parallel import in_parallel
+from allbutone.support.parallel import in_parallel, one_thread
 from allbutone.tables.records import Records
 
 POINTS, FEW_POINTS = 1024, 384  # at which the beliefs on all people are weighed
@@ -118,7 +118,12 @@ def risk_with_classes(
     chosen, spread = np.arange(n) if rows is None else rows, _spread(records.values)
     drawn: dict[bytes, PartPoints] = {}
 
-    def attack(beliefs: ClassBeliefs, people: Int[np.ndarray, " m"], count: Callable[[int], None]) -> None:
+    def attack(
+        beliefs: ClassBeliefs,
+        people: Int[np.ndarray, " m"],
+        rng: np.random.Generator,
+        count: Callable[[int], None],
+    ) -> None:
         columns, categories = _columns_of(records, int(people[0]))
         pattern = columns.tobytes() + b"," + categories.tobytes() + b"," + bytes(len(beliefs.opinions))
         told = np.flatnonzero(np.isin(columns, known[0])), np.flatnonzero(np.isin(categories, known[1]))
@@ -137,10 +142,15 @@ def risk_with_classes(
 
     for group in targets_by_gaps(records.take(chosen)):
         for people in adversary.alike(chosen[group]):
-            attack(adversary.opinions(people), people, watch)
+            attack(adversary.opinions(people), people, rng, watch)
+
+    def attack_again(doubtful: tuple[int, np.random.Generator]) -> None:
+        person, stream = doubtful
+        attack(adversary.without(person, stream), np.array([person]), stream, lambda _: None)
+
     doubtful = chosen[:0] if adversary.quick else chosen[risk.effective_draws[chosen] < ENOUGH]
-    for person, stream in zip(doubtful, rng.spawn(len(doubtful)), strict=True):
-        attack(adversary.without(int(person), stream), np.array([person]), lambda _: watch(0))
+    work = list(zip(doubtful.tolist(), rng.spawn(len(doubtful)), strict=True))
+    in_parallel(attack_again, work, watch=lambda _: watch(0))
     return risk
 
 
@@ -319,6 +329,7 @@ def _weights(logs: Float[np.ndarray, "g s b"]) -> tuple[Float[np.ndarray, "g s b
     return np.exp(logs - sums[:, None]), sums - np.log(logs.shape[1])
 
 
+@one_thread()  # what is added in another order changes last digits, and with them where chains go
 def attacked_with_classes(question: Question) -> Learned:
     """Attack everybody by averages over draws of classes that nobody has observed.
 

@@ -443,7 +443,8 @@ def require_measurements(drawn: Sequence[str]) -> None:
     """Refuse tables of categories alone, and such of which all measurements are kept."""
     if not drawn:
         raise InputError(
-            "no measurement is left to be drawn: tables of categories alone cannot be synthesized yet",
+            "no measurement is left to be drawn, and categories alone are not drawn within cells",
+            Cure("draw them through classes", "model", CLASSES),
             Cure("keep fewer columns", "keep"),
             "add a measurement",
         )

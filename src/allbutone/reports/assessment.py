@@ -303,7 +303,7 @@ def compare(
     if min(release.rows, default=0) <= 1:
         return None, None
     with step("Comparing real and synthetic data", None):
-        return fidelity(table, release), densities(table, release)
+        return fidelity(table, release), densities(table, release) if release.p else None
 
 
 # A table that stays in its engine: moments, counts and a few records.

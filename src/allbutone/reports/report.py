@@ -322,15 +322,16 @@ def _figures(assessment: Assessment, order: np.ndarray) -> dict[str, go.Figure]:
 
 def fidelity_figures(fidelity: Fidelity | None, densities: Densities | None) -> dict[str, go.Figure]:
     """Return the figures of real beside synthetic data, by name; none of released parameters."""
-    if not fidelity or not densities:
+    if not fidelity:
         return {}
     figures = {}
     if len(fidelity.columns) > 1:
         figures["correlations"] = likeness.correlation_figure(fidelity)
         figures["correlation-differences"] = likeness.correlation_difference_figure(fidelity)
-    figures["means"] = likeness.mean_difference_figure(fidelity)
-    figures["ks"] = likeness.ks_figure(fidelity)
-    figures["densities"] = shapes.density_figure(densities)
+    if densities:  # of categories alone there are none
+        figures["means"] = likeness.mean_difference_figure(fidelity)
+        figures["ks"] = likeness.ks_figure(fidelity)
+        figures["densities"] = shapes.density_figure(densities)
     for place, each in enumerate(fidelity.survival):
         figures[f"survival-{place}"] = survival_figure(each)
     figures["propensity"] = likeness.propensity_figure(fidelity)

@@ -165,7 +165,7 @@ class ValueCounter:
     def add(self, drawn: Float[np.ndarray, "rows p"], released: Float[np.ndarray, "rows p"]) -> None:
         """Count a block: in natural units as the model drew it, and as it goes out."""
         self._rows += len(drawn)
-        limits = np.array([(column.low, column.high) for column in self._schema.measurements])
+        limits = np.array([(column.low, column.high) for column in self._schema.measurements]).reshape(-1, 2)
         self._beyond += np.sum((drawn < limits[:, 0]) | (drawn > limits[:, 1]), axis=0)
         self._negative += np.sum(released < 0, axis=0)
 
@@ -174,7 +174,8 @@ class ValueCounter:
         rows, real = max(self._rows, 1), records.natural
         beyond, negative = self._beyond / rows, self._negative / rows
         whole = ~np.any(real < 0, axis=0)
-        skewed = np.array([proposed_scale(values[~np.isnan(values)]) == "log" for values in real.T])
+        logs = [proposed_scale(values[~np.isnan(values)]) == "log" for values in real.T]
+        skewed = np.array(logs, dtype=bool)
         never, limit = "negative, and no real value is", Cure("declare that they are not", "positive")
         log = Cure("model them on a log scale", "log")
         at_limit = "drawn beyond the declared limits and set to them"
