@@ -58,7 +58,6 @@ def describe(
     gaps, measured_too = found.has_gaps, found.has_measurements
     terminal.say(f"{source.table.name}: {found.sentence}\n", "bold")
     _show_looks(found)
-    through = None if measured_too else CLASSES
     if found.kept and not measured_too:
         terminal.say("No measurement is among them: categories alone are drawn through classes (--model classes).")
     if found.kept and out is not None:
@@ -71,7 +70,8 @@ def describe(
     else:
         words = "see how much may be released with it, before anything is drawn"
         more = " (or with --missing impute, to use the rows with gaps, too)"
-        options: dict[str, Any] = {"table_file": out, "complete_cases": gaps, "model": through, "out": "budget.csv"}
+        options: dict[str, Any] = {"table_file": out, "complete_cases": gaps, "out": "budget.csv"}
+        options |= {} if measured_too else {"model": CLASSES}
         if found.seen is not None:  # who missed a visit would be left out
             more = ", in which nobody misses a visit (keep: as many do as here)"
             missing = "impute" if gaps else None
