@@ -167,6 +167,10 @@ def test_what_is_wrong_with_visits_is_said_where_they_are_declared(asked):
     said = asked.standing()
     assert "'month' has '9' in" in said
     assert "'birth' does not change within anybody" in said, "and all else in the same list"
+    long = growth()
+    asked.send(long.assign(copy=long["length"].where(long["month"] == 6, long["weight"])))
+    asked.state |= {"person": "child", "visit": "month", "visits": "0, 6, 12", "more-3": "once = true"}
+    assert "copy at month 6 is determined by 'length at month 6'" in asked.standing()
     asked.state |= {"visit": "mont", "visits": "0, 6"}
     assert "is 'month' meant?" in asked.standing()
     asked.state |= {"person": "", "visit": "", "visits": "", "more-4": "once = true"}

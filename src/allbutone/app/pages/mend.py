@@ -392,7 +392,8 @@ def _standing(query: QueryParams, context: RequestContext, step: Progress) -> An
         try:
             table = _gate(query, context)
         except InputError as error:
-            hindrances = mending.lines(error)
+            told = mending.said.schema.widened().plainly
+            hindrances = [replace(line, words=told(line.words)) for line in mending.lines(error)]
     proposed = mending.proposed
     every: Fields = {name: text for line in proposed for name, text in line.buttons[0].fields.items()}
     part = piece(
