@@ -132,7 +132,7 @@ r-docs: r-parts ## Write the manual pages of the R package from its comments (ne
 	cd r && Rscript -e 'roxygen2::roxygenise(load_code = "source")'
 
 screenshots: $(VENV)/dev system-parts ## Take pictures of the app's pages, and of figures, into docs/
-	ALLBUTONE_SCREENSHOTS=docs $(BIN)/pytest tests/app/test_app_screens.py -n 0
+	ALLBUTONE_TEST_LONG=1 ALLBUTONE_SCREENSHOTS=docs $(BIN)/pytest tests/app/test_app_screens.py -n 0
 	$(BIN)/python docs/figures.py
 
 lint: $(VENV)/dev ## Style of Python and JavaScript, types and the import contract

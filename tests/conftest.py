@@ -80,7 +80,7 @@ def allbutone(monkeypatch, capsys, tmp_path):
 def processes():
     """Make processes that may be killed: each begins with what is imported once for all of them."""
     made = multiprocessing.get_context("forkserver")
-    made.set_forkserver_preload(["test_safe_files", "test_study_run"])
+    made.set_forkserver_preload(["warmed_up", "test_safe_files", "test_study_run"])
     return made
 
 

@@ -16,7 +16,7 @@ from allbutone.figures.style import BLUE
 rng = np.random.default_rng(7)
 people = rng.standard_normal((100, 5))
 mean, covariance = people.mean(axis=0), np.cov(people.T, ddof=0)
-counts, errors = [300, 3_000, 30_000, 300_000], []
+counts, errors = [100, 1_000, 10_000, 100_000], []
 for count in counts:
     rows = rng.multivariate_normal(mean, covariance, count)
     found = abo.audit(people, rows, "plug-in")

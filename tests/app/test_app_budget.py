@@ -12,7 +12,7 @@ import allbutone as abo
 from allbutone.disclosure.budget import budget, stronger_prior
 from allbutone.support.text import chance
 from allbutone.tables.records import demo_cohort
-from app_server import CUT_OFF, last_line, opened, settled
+from app_server import cut_off, last_line, opened, settled
 
 # the place of a dot, in pixels of the page
 DOT = """row => {
@@ -236,5 +236,5 @@ def test_what_an_address_cannot_mean_is_said(tab, address):
 def test_it_fits_a_phone(tabs, address, scheme):
     page = tabs(width=390, color_scheme=scheme)
     opened(page, f"{address}/budget?row=212")
-    assert page.evaluate(CUT_OFF) == []
+    assert cut_off(page) == []
     assert page.locator("#figure-landscape .main-svg").first.is_visible()

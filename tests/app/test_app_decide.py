@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_app_draw import LONG, drawn_anyway, fetched, handle, settled, uploaded
+from test_app_draw import drawn_anyway, fetched, handle, settled, uploaded
 
 CHANCE = 7
 pytestmark = pytest.mark.usefixtures("few_trials")
@@ -37,7 +37,7 @@ def written(folder):
 
 
 def downloaded(page, name):
-    with page.expect_download(timeout=LONG) as waiting:
+    with page.expect_download() as waiting:
         page.click(f"#downloads a:text-is('{name}')")
     assert waiting.value.suggested_filename == name
     return Path(waiting.value.path()).read_bytes()
@@ -57,9 +57,9 @@ def test_what_is_drawn_is_what_the_command_line_writes(page, tabs, served, allbu
     assert "Beyond the budget" in page.inner_text("#ahead")  # by the exposure law alone
     assert page.locator("#ahead-people tbody th").first.inner_text() == "212"
     page.click("#draw")
-    page.check("#known", timeout=LONG)
+    page.check("#known")
     page.click("#anyway")
-    page.wait_for_selector("#downloads", timeout=LONG)
+    page.wait_for_selector("#downloads")
     settled(page)
     assert "/decide?" in page.url
     assert unzipped(downloaded(page, "release.zip")) == written(tmp_path / "csv")
@@ -86,7 +86,7 @@ def test_what_is_drawn_is_what_the_command_line_writes(page, tabs, served, allbu
     settled(page)
     assert "Nothing is drawn yet" in page.inner_text("#after")
     page.goto(f"{served.address}/decide?number=8&{kept}")
-    page.wait_for_selector("#downloads", timeout=LONG)
+    page.wait_for_selector("#downloads")
     settled(page)
     assert page.inner_text(".verdict") == verdict
 

@@ -7,21 +7,15 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from app_server import CUT_OFF
-from app_server import settled as drawn
+from app_server import WAIT, cut_off, settled
 
 pytestmark = pytest.mark.usefixtures("few_trials")
-LONG = 90_000  # milliseconds; attacks take their time where all tests run at once
 BEYOND = "number=40&rows=30"  # of the small table
 
 
 @pytest.fixture
 def page(tabs):
     return tabs()
-
-
-def settled(page):
-    return drawn(page, LONG)
 
 
 def uploaded(page, served, path):
@@ -32,12 +26,12 @@ def uploaded(page, served, path):
 
 def posted(page, served, state, **said):
     """Ask the server itself to draw, past the page."""
-    answer = page.request.post(f"{served.address}/draw/draw?{state}", form=said, timeout=LONG)
+    answer = page.request.post(f"{served.address}/draw/draw?{state}", form=said, timeout=WAIT)
     return json.loads(answer.text().splitlines()[-1])
 
 
 def fetched(page, served, name, state, drawn):
-    return page.request.get(f"{served.address}/decide/{name}?{state}&drawn={drawn}", timeout=LONG)
+    return page.request.get(f"{served.address}/decide/{name}?{state}&drawn={drawn}", timeout=WAIT)
 
 
 def mark_of(answer):
@@ -98,7 +92,7 @@ def test_the_dialog_names_whom_it_exposes_and_asks_twice(page, served, table):
     page.focus("#draw")
     page.keyboard.press("Enter")
     dialog = page.locator("dialog[open]")
-    dialog.wait_for(timeout=LONG)
+    dialog.wait_for()
     assert re.search(rf"row {most_exposed_row(table)}\b.*chance of (more than )?[\d.]+\s%", dialog.inner_text())
     assert page.evaluate("document.activeElement.id") == "cancel"
     assert page.is_disabled("#anyway")
@@ -110,10 +104,10 @@ def test_the_dialog_names_whom_it_exposes_and_asks_twice(page, served, table):
     assert page.evaluate("document.activeElement.id") == "draw"
 
     page.click("#draw")
-    dialog.wait_for(timeout=LONG)
+    dialog.wait_for()
     page.check("#known")
     page.click("#anyway")
-    page.wait_for_selector("#downloads", timeout=LONG)
+    page.wait_for_selector("#downloads")
     settled(page)
     assert len(releases(served, name)) == 1
     assert "may be released" in page.inner_text("#after .board")
@@ -128,7 +122,7 @@ def test_going_back_leaves_no_dialog_about_another_release(page, served, table):
     page.keyboard.press("Tab")
     settled(page)
     page.click("#draw")
-    page.locator("dialog[open]").wait_for(timeout=LONG)
+    page.locator("dialog[open]").wait_for()
     page.go_back()
     page.locator("dialog[open]").wait_for(state="detached")
     assert releases(served, name) == []
@@ -179,9 +173,9 @@ def test_on_a_phone_at_night_nothing_is_cut_off(tabs, served, table):
     name = uploaded(page, served, table)
     drawn = drawn_anyway(page, served, f"table={name}")
     page.goto(f"{served.address}/decide?table={name}&drawn={drawn}")
-    page.wait_for_selector("#downloads", timeout=LONG)
+    page.wait_for_selector("#downloads")
     settled(page)
-    assert page.evaluate(CUT_OFF) == []
+    assert cut_off(page) == []
 
 
 def test_every_table_can_be_taken_home(page, served):

@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 import numpy as np
 import pytest
 
-from app_server import CUT_OFF, inaccessible, opened, settled
+from app_server import cut_off, inaccessible, opened, settled
 
 STAR = """() => {
   const plot = document.querySelector('[data-figure="landscape"] .plot');
@@ -192,7 +192,7 @@ def test_play_stops_where_the_adversary_finds_you_and_then_goes_on(tabs, address
                .observe(document.querySelector('#caption-landscape'), {childList: true})"""
     )
     tab.get_by_role("button", name="Play").click()
-    tab.wait_for_selector("#play[aria-pressed=false]", timeout=90_000)
+    tab.wait_for_selector("#play[aria-pressed=false]")
     settled(tab)
     first = int(query(tab).get("count", 10))
     assert "Now the adversary finds you" in tab.inner_text("#story .now")
@@ -222,7 +222,7 @@ def test_one_column_is_drawn_and_dragged(tab, address):
     opened(tab, f"{address}/explore?p=1&count=60")
     assert tab.locator("#error").is_hidden()
     assert tab.locator("#x").is_hidden()
-    assert tab.evaluate(CUT_OFF) == []
+    assert cut_off(tab) == []
     tab.locator("#figure-landscape .plot").focus()
     tab.keyboard.press("ArrowLeft")
     settled(tab)
@@ -376,7 +376,7 @@ def test_figures_and_measures_are_saved(tab, address, tmp_path):
 @pytest.mark.parametrize("width", [1280, 390])
 def test_nothing_is_cut_off_and_colours_fit(tabs, address, width, scheme):
     page = opened(tabs(width=width, color_scheme=scheme), f"{address}/explore?p=3&hidden=integrated")
-    assert page.evaluate(CUT_OFF) == []
+    assert cut_off(page) == []
     assert page.locator(".more > summary").is_visible() == (width == 390)
     dark = page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(22, 24, 28)"
     paper = page.evaluate("getComputedStyle(document.querySelector('.plot .bg')).fill")

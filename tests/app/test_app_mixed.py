@@ -20,7 +20,7 @@ from allbutone.disclosure.rule import Rule
 from allbutone.reports.verdict import verdict_of
 from allbutone.tables.records import Records
 from allbutone.tables.schema import Schema
-from app_server import CUT_OFF, Browser, last_line, opened, settled
+from app_server import Browser, cut_off, last_line, opened, settled
 
 NAMES = ("sex", "stage", "score", "age", "bili")
 
@@ -250,11 +250,11 @@ def test_a_prior_from_public_knowledge_is_of_the_measurements_that_are_drawn(ask
 def fits(page):
     """Say whether nothing is cut off, on a telephone either, with all folds open."""
     page.evaluate("document.querySelectorAll('details').forEach(fold => fold.open = true)")
-    page.wait_for_timeout(500)
-    wide = page.evaluate(CUT_OFF)
+    page.wait_for_timeout(300)
+    wide = cut_off(page)
     page.set_viewport_size({"width": 390, "height": 900})
-    page.wait_for_timeout(500)  # figures follow the window's size a moment later
-    narrow = page.evaluate(CUT_OFF)
+    page.wait_for_timeout(300)  # figures follow the window's size a moment later
+    narrow = cut_off(page)
     page.set_viewport_size({"width": 1280, "height": 900})
     return wide == narrow == []
 

@@ -7,7 +7,7 @@ import pytest
 from test_app_mend import messy
 from test_app_uploads import send
 
-from app_server import CUT_OFF, opened, settled
+from app_server import cut_off, opened, settled
 
 PLACE = os.environ.get("ALLBUTONE_SCREENSHOTS")
 
@@ -30,7 +30,7 @@ def shown(serve_app, tmp_path_factory):
 def taken(page, name, tmp_path, height=1000, above=""):
     """Take the picture of what is seen from `above` down; nothing may be cut off in it, nor be empty."""
     assert page.locator("#error").is_hidden()
-    assert page.evaluate(CUT_OFF) == []
+    assert cut_off(page) == []
     page.set_viewport_size({"width": 1280, "height": height})
     settled(page)
     page.wait_for_timeout(300)  # figures follow the window's size a moment later

@@ -52,6 +52,13 @@ def test_two_browsers_never_see_each_others_tables(served):
     assert three.ask(f"/mend/table?table={name}")[0] == 422
 
 
+def gone(sessions, browser):
+    """Wait until the server has noticed that no page of a browser is open."""
+    deadline = time.monotonic() + 60
+    while sessions.open(browser.cookie.split("=")[1])[1].pages and time.monotonic() < deadline:
+        time.sleep(0.02)
+
+
 def test_a_session_ends_with_its_last_page_and_frees_its_memory(monkeypatch):
     from allbutone.app.page import GRACE
 
@@ -68,10 +75,11 @@ def test_a_session_ends_with_its_last_page_and_frees_its_memory(monkeypatch):
             late[0] += 2 * GRACE
             time.sleep(0.5)  # several sweeps
             assert browser.ask(f"/mend/table?table={name}")[0] == 200
-        time.sleep(0.5)
+        gone(sessions, browser)
+        time.sleep(0.3)  # several sweeps
         assert len(sessions) == 1, "someone may be on the way from one page to the next"
         late[0] += 2 * GRACE
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while len(sessions) and time.monotonic() < deadline:
             time.sleep(0.05)
         assert len(sessions) == 0

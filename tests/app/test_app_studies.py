@@ -6,7 +6,7 @@ from urllib.parse import parse_qs, urlsplit
 import numpy as np
 import pytest
 
-from app_server import CUT_OFF, inaccessible, opened, settled
+from app_server import cut_off, inaccessible, opened, settled
 
 PAGES = ("explore", "data", "release", "studies")
 FOCUSED = """() => {
@@ -84,7 +84,7 @@ def test_every_figure_of_a_study_can_be_chosen_and_is_whole(studied, tab):
         tab.select_option("#figure", name)
         settled(tab)
         drawn.add(tab.inner_text("#caption-study") + tab.inner_text("#below"))
-        assert tab.evaluate(CUT_OFF) == [], name
+        assert cut_off(tab) == [], name
         assert not tab.locator("#error").is_visible()
     assert len(drawn) == len(options)
 
@@ -163,11 +163,11 @@ def test_the_papers_study_is_always_there(address, tab):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_on_a_phone_nothing_is_cut_off(studied, address, tabs, scheme):
     page = opened(tabs(390, 844, color_scheme=scheme, has_touch=True), f"{studied}/studies")
-    assert page.evaluate(CUT_OFF) == []
+    assert cut_off(page) == []
     box = page.locator("#figure-study .scroll")
     assert box.evaluate("box => box.scrollWidth >= 760 && box.clientWidth < 390")
     assert page.locator("#caption-study").bounding_box()["width"] < 390
-    assert opened(page, f"{address}/studies").evaluate(CUT_OFF) == []
+    assert cut_off(opened(page, f"{address}/studies")) == []
 
 
 def test_every_page_can_be_used_by_keyboard_alone(studied, tab):

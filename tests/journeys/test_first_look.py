@@ -47,15 +47,16 @@ def test_addresses_are_those_of_one_page(monkeypatch):
 
 
 def test_the_first_minute_shuts_nobody_out(first_look, tmp_path, monkeypatch, chromium):
-    from app_server import inaccessible
+    from app_server import WAIT, inaccessible
 
     monkeypatch.setattr(first_look, "COUNTS", (1, 60))
     monkeypatch.setattr(first_look, "PLACES", {"far out": "4, -2"})
     place = tmp_path / "explore.html"
     place.write_text(first_look.explore_page(), encoding="utf-8")
     page = chromium.new_page(viewport={"width": 1280, "height": 900})
+    page.set_default_timeout(WAIT)
     page.goto(place.as_uri())
     page.click("#play")
-    page.wait_for_selector("#story .now:has-text('Now the adversary finds you')", timeout=60_000)
+    page.wait_for_selector("#story .now:has-text('Now the adversary finds you')")
     assert inaccessible(page) == {}
     page.close()

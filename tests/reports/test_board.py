@@ -14,7 +14,8 @@ from allbutone.reports import report
 from allbutone.reports.assessment import assess
 from allbutone.reports.board import BoardPage, Origin, board_page, limits_words
 from allbutone.reports.report import board_part, page_report
-from app_server import inaccessible
+from app_server import WAIT, inaccessible
+from cases import LONG
 
 pytestmark = pytest.mark.usefixtures("few_trials")
 QUESTIONS = ("May it be given out?", "Who", "How sure", "How much more", "Do next")
@@ -82,6 +83,7 @@ def test_it_prints_on_one_sheet(values, chromium, tmp_path, monkeypatch, paper):
         monkeypatch.setattr(report, "board_page", lambda *_, page=page: page)
         path.write_text(page_report(case), encoding="utf-8")
         tab = chromium.new_page()
+        tab.set_default_timeout(WAIT)
         tab.goto(path.as_uri())
         printed = pypdf.PdfReader(io.BytesIO(tab.pdf(format=paper)))
         tab.close()
@@ -110,8 +112,9 @@ def test_the_annex_is_short_on_paper_and_no_figure_is_cut(chromium, tmp_path, co
         report.full_report(assess(records, abo.Synthesizer().fit(records).sample(datasets=3))), encoding="utf-8"
     )
     tab = chromium.new_page(viewport={"width": 1280, "height": 900})
+    tab.set_default_timeout(WAIT)
     tab.goto(path.as_uri())
-    for paper in ("A4", "Letter"):
+    for paper in ("A4", "Letter") if LONG else ("Letter",):  # which is the shorter one
         printed = pypdf.PdfReader(io.BytesIO(tab.pdf(format=paper)))
         assert len(printed.pages) <= most
         words = [page.extract_text() for page in printed.pages]

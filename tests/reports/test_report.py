@@ -18,6 +18,7 @@ from allbutone.figures.shapes import distance_qq_figure
 from allbutone.reports import report
 from allbutone.reports.assessment import assess
 from allbutone.reports.report import confidential_report, public_report
+from app_server import WAIT
 
 HOSTILE = "<script>alert(1)</script>"
 PLAIN = "hostile_name"  # what stands for it until the case is complete: the gate refuses such a name
@@ -55,14 +56,20 @@ def renamed(value):
     return value
 
 
+SIZES = {"application": ("datasets", 30, (1, 2, 5, 30)), "one dataset": ("datasets", 1)}
+
+
+class Cases(dict):
+    """The cases by their names, each of them made when it is first asked for."""
+
+    def __missing__(self, kind):
+        self[kind] = case_of(*SIZES.get(kind, (kind,)))
+        return self[kind]
+
+
 @pytest.fixture(scope="module")
 def cases():
-    return {
-        "datasets": case_of("datasets"),
-        "application": case_of("datasets", 30, counts=(1, 2, 5, 30)),
-        "one dataset": case_of("datasets", 1),
-        "parameters": case_of("parameters"),
-    }
+    return Cases()
 
 
 @pytest.fixture
@@ -75,6 +82,7 @@ def browser(chromium):
 def opened(browser, path, width, folds=True):
     """Open a file and its folds; returns the page and everything that should not have happened."""
     page, wrong = browser.new_page(viewport={"width": width, "height": 900}), []
+    page.set_default_timeout(WAIT)
     page.on(
         "console", lambda message: wrong.append(message.text) if message.type in ("error", "warning") else None
     )

@@ -18,7 +18,7 @@ from urllib.parse import quote, urlsplit
 import pytest
 from websockets.sync.client import connect
 
-WAIT = 60_000  # milliseconds; a machine that runs all tests at once is slow
+WAIT = 240_000  # milliseconds; a machine that runs all tests at once is slow
 RUNNING: set[str] = set()  # the hosts of the servers that run now
 
 # text of a figure that sticks out of it, and anything that makes the page itself scroll sideways
@@ -79,7 +79,7 @@ def serving(**settings):
             finally:
                 RUNNING.discard(host)
                 server.should_exit = True
-                thread.join(20)
+                thread.join(WAIT / 1000)
                 assert not thread.is_alive()
 
 
@@ -118,8 +118,9 @@ def browser(served):
 @pytest.fixture(scope="session")
 def chromium():
     """A browser, the same for all tests: two of Playwright cannot run in one thread, and it is slow to start."""
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import expect, sync_playwright
 
+    expect.set_options(timeout=WAIT)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         yield browser
@@ -168,10 +169,10 @@ def tab(tabs):
     return tabs()
 
 
-def settled(page, patience=WAIT):
+def settled(page):
     """Wait until every answer has come and is drawn."""
     # not wait_for_function, which needs eval, which our pages forbid
-    page.wait_for_selector("body[data-pending='0']", state="attached", timeout=patience)
+    page.wait_for_selector("body[data-pending='0']", state="attached")
     return page
 
 
@@ -196,6 +197,16 @@ def inaccessible(page):
     return named | {one["id"]: [node["html"] for node in one["nodes"]] for one in found}
 
 
+def cut_off(page):
+    """Return what does not fit into a page, or nothing as soon as its figures have come to rest."""
+    for _ in range(100):
+        found = page.evaluate(CUT_OFF)
+        if not found:
+            break
+        page.wait_for_timeout(200)  # figures follow the window's size a moment later
+    return found
+
+
 def unfolded(page):
     """Open all that is folded, as somebody would who looks for a control."""
     page.evaluate("document.querySelectorAll('details.group').forEach(fold => { fold.open = true; })")
@@ -212,7 +223,7 @@ class Browser:
         self.host, self.cookie = host, ""
 
     def ask(self, path, method="GET", body=None, **headers):
-        connection = http.client.HTTPConnection(self.host, timeout=60)
+        connection = http.client.HTTPConnection(self.host, timeout=WAIT / 1000)
         given = {name.replace("_", "-"): value for name, value in headers.items()}
         connection.request(method, path, body, {**({"Cookie": self.cookie} if self.cookie else {}), **given})
         response = connection.getresponse()
