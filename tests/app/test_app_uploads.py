@@ -1,5 +1,6 @@
 """Files sent to the app: read, refused in words where they cannot be used, and seen by nobody else."""
 
+import html
 import io
 import json
 import re
@@ -9,7 +10,7 @@ import openpyxl
 import pyarrow as pa
 import pyarrow.parquet
 
-from app_server import opened, settled, unfolded
+from app_server import last_line, opened, settled, unfolded
 
 NAMES = ("bmi", "ldl", "hba1c")
 VALUES = np.random.default_rng(8).standard_normal((40, 3)).round(3)
@@ -71,16 +72,28 @@ UNREADABLE = {
 }
 
 
-def test_bad_tables_are_refused_beside_their_columns(tab, address):
-    opened(tab, f"{address}/upload")
+HOSTILE = ("markup.csv", "image.csv", "quote.parquet", "break.parquet")
+
+
+def test_bad_tables_are_refused_in_words(browser):
     for name, (content, message) in BAD.items():
-        send(tab, name, content)
-        words = tab.inner_text("#hindrances")
-        assert message.replace("'", "") in words.replace("'", ""), name
-        assert tab.locator("#columns [name=columns]").count() > 0, name
-        assert tab.is_hidden("#judged"), name
+        table = browser.send(content, name)[1]["fields"]["table"]
+        said = last_line(browser.ask(f"/mend/standing?table={table}")[2])["parts"]["standing"]
+        words = re.sub(r"<[^>]*>", "", said[said.index('id="hindrances"') : said.index("</ul>")])
+        words = " ".join(html.unescape(words).split())
+        assert " ".join(message.split()).replace("'", "") in words.replace("'", ""), name
         assert "--" not in words, name
         assert "drop" not in words, name
+
+
+def test_bad_tables_are_refused_beside_their_columns(tab, address):
+    opened(tab, f"{address}/upload")
+    for name in ("constant.csv", *HOSTILE):
+        content, message = BAD[name]
+        send(tab, name, content)
+        assert message.replace("'", "") in tab.inner_text("#hindrances").replace("'", ""), name
+        assert tab.locator("#columns [name=columns]").count() > 0, name
+        assert tab.is_hidden("#judged"), name
     assert tab.locator("#columns script, #columns img, #standing script, #standing img").count() == 0
 
 
