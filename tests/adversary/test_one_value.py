@@ -166,6 +166,7 @@ def test_each_value_is_judged_as_against_who_is_said_to_know_the_rest(rng, missi
         for kind in ("probability_", "baseline_"):
             ours, theirs = found["rest_known_" + kind + name], alone[kind + name]
             error = np.hypot(alone["probability_error_" + name], found["rest_known_probability_error_" + name])
+            error = np.maximum(error, np.nanmedian(error))  # of four replicates it is rough
             assert np.all((np.abs(ours - theirs) <= 5 * error + 1e-9) | (np.isnan(ours) & np.isnan(theirs)))
 
 
