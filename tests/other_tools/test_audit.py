@@ -51,6 +51,35 @@ def test_the_posterior_is_the_literal_one(rng, less, known):
         assert np.ptp(np.subtract(ours, literal)) < 1e-8 * np.ptp(literal)
 
 
+@pytest.mark.parametrize("less", [0, 1])
+def test_membership_is_the_literal_ratio_of_likelihoods(rng, less):
+    """Of all rows, under the fit to everybody and under the fit to all others."""
+    records = rng.standard_normal((14, 3)) @ rng.standard_normal((3, 3)) + 20
+    records[3] += 30
+    synthetic = fit_and_draw(records, 50, rng, less)
+    table = PlugInTable(records, Moments.of(synthetic), float(len(records) - less))
+
+    def likelihood(some):
+        return multivariate_normal(some.mean(axis=0), np.cov(some.T, ddof=less)).logpdf(synthetic).sum()
+
+    literal = [likelihood(records) - likelihood(np.delete(records, row, axis=0)) for row in range(len(records))]
+    np.testing.assert_allclose(table.evidence(np.arange(len(records))), literal, rtol=1e-7, atol=1e-7)
+
+
+def test_somebody_far_out_is_known_to_be_in_the_table(rng):
+    """No value of theirs is told, but that they are in it is: a pass must not hide that."""
+    records = rng.standard_normal((200, 2))
+    records[5] = 7
+    found = abo.audit(records, fit_and_draw(records, 200, rng), "plug-in")
+    assert found.verdict.members == (6,)
+    assert found.verdict.standing == "against"
+    assert found["membership_disclosed"][5]
+    others = abo.audit(
+        np.delete(records, 5, axis=0), fit_and_draw(np.delete(records, 5, axis=0), 20, rng), "plug-in"
+    )
+    assert others.verdict.headline.endswith("and nobody’s membership")
+
+
 def test_the_maximum_is_the_highest_of_all_hills(rng):
     """From the exact start Newton has nothing left to do, and no climb from anywhere ends higher."""
     for _ in range(10):

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from allbutone.adversary.leave_one_out import BLOCK_ROWS, MOST_HAT
 from allbutone.adversary.log_quadratic import LogQuadratic
 from allbutone.model.moments import Moments
-from allbutone.support.arrays import append_axes, cholesky, eigh_or_nan, solve_rows
+from allbutone.support.arrays import append_axes, cholesky, eigh_or_nan, half_log_det, solve_rows
 
 HALVINGS = 64  # of a bracket of 300 in the logarithm: to rounding
 SCATTER = "the scatter of the other records"
@@ -157,11 +157,31 @@ class PlugInTable:
             others.mean_tail[place] = alone.mean_tail  # type: ignore[index]
         return others
 
+    def evidence(self, rows: np.ndarray) -> Float[np.ndarray, " b"]:
+        """Return how much likelier the released rows are with each of these people in the table than without.
+
+        log p(Z | m, S/D) − log p(Z | m₋, S₋/(D − 1)),   D being n or n − 1
+        """
+        without = log_likelihood(self.released, self._others(rows), self.divisor - 1)
+        return log_likelihood(self.released, self.whole, self.divisor) - without
+
     @cached_property
     def hat(self) -> Float[np.ndarray, " n"]:
         """The hat values (n/(n−1))·δᵀS⁻¹δ: the share of its direction that a record supplies."""
         white = solve_rows(cholesky(self.whole.scatter, SCATTER), self.records - self.whole.mean)
         return self.whole.count / (self.whole.count - 1) * np.vecdot(white, white)
+
+
+def log_likelihood(released: Moments, fit: Moments, divisor: float) -> Any:
+    """Return the log likelihood of N rows under normals of such means and scatters, without its constant.
+
+    −½·[ N·log|S/D| + D·tr(S⁻¹S_Z) + N·D·(z̄ − m)ᵀS⁻¹(z̄ − m) ]
+    """
+    root, rows = cholesky(fit.scatter, SCATTER), released.count
+    lean = solve_rows(root, (released.mean - fit.mean) + (released.mean_tail - fit.mean_tail))
+    white = np.linalg.solve(root, np.linalg.solve(root, released.scatter).mT)
+    apart = np.trace(white, axis1=-2, axis2=-1) + rows * np.vecdot(lean, lean)
+    return -rows * half_log_det(root / divisor**0.5) - 0.5 * divisor * apart
 
 
 def posterior_after_rows(others: Moments, released: Moments, divisor: float) -> PlugInPosterior:

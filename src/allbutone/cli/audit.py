@@ -128,7 +128,7 @@ def _show(found: Audit) -> None:
     if not verdict.passed:
         terminal.say(f"Who, and what: {verdict.who}")
     terminal.say(f"How sure: {verdict.how_sure}")
-    terminal.say(f"The rule: {verdict.rule.in_full()}")
+    terminal.say(f"The rule: {verdict.rule_words}")
     lines = [line.cells for line in found.lines]
     if found.tables.control is None:
         lines = [{name: cell for name, cell in line.items() if name != "of control people"} for line in lines]

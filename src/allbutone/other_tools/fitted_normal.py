@@ -11,13 +11,13 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import chdtrc
 
-from allbutone.adversary.plug_in import PlugInTable
+from allbutone.adversary.plug_in import PlugInTable, log_likelihood
 from allbutone.adversary.proposal import Points
 from allbutone.adversary.who import Adversary
 from allbutone.disclosure.measures import RADIUS
-from allbutone.disclosure.question import MEASURES, SAMPLED, Asked, Learned, names_of_measures
+from allbutone.disclosure.question import EVIDENCE, MEASURES, SAMPLED, Asked, Learned, names_of_measures
 from allbutone.disclosure.risk import columns_of, measure_block
-from allbutone.disclosure.rule import Rule, near_truth, require_free_names
+from allbutone.disclosure.rule import MEMBERSHIP, Rule, near_truth, require_free_names
 from allbutone.model.moments import Moments
 from allbutone.other_tools.side_by_side import with_dates_counted
 from allbutone.support.arrays import half_log_det, solve_rows
@@ -69,6 +69,8 @@ def audit_columns(
     attack = partial(measure_block, fitted, asked)
     for rows, found in in_parallel(attack, work, watch=lambda block: watch(len(block[0])), anywhere=True):
         learned.put(rows, unknown, found)
+    learned.measures[EVIDENCE] = np.concatenate([fitted.evidence(rows) for rows, _ in work])
+    learned.measures[MEMBERSHIP] = asked.rule.membership_of(learned.measures[EVIDENCE])
     return columns_of(records, near, asked.rule, learned, judged)
 
 
@@ -90,7 +92,7 @@ def fitted_table(records: Records, synthetic: Sequence[Any], divisor: str | None
             raise InputError(f"divisor is {joined(DIVISORS, 'or')}, got {describe_value(divisor)}")
         return PlugInTable(records.values, total, float(n if divisor == "n" else n - 1))
     both = [PlugInTable(records.values, total, float(each)) for each in (n, n - 1)]
-    return max(both, key=_log_likelihood)
+    return max(both, key=lambda each: float(log_likelihood(total, each.whole, each.divisor)))
 
 
 def _rows(records: Records, synthetic: Any) -> Float[np.ndarray, "rows p"]:
@@ -191,10 +193,3 @@ def _whitened(fitted: PlugInTable) -> tuple[Float[np.ndarray, " p"], Float[np.nd
     lean = solve_rows(root, (released.mean - whole.mean) + (released.mean_tail - whole.mean_tail))
     half = np.linalg.solve(root, released.scatter)
     return lean, np.linalg.solve(root, half.T)
-
-
-def _log_likelihood(fitted: PlugInTable) -> float:
-    """Return the log likelihood of the rows under the fit, up to what does not depend on the divisor."""
-    lean, white = _whitened(fitted)
-    rows, p = fitted.released.count, len(lean)
-    return 0.5 * (rows * p * np.log(fitted.divisor) - np.trace(white) - rows * float(lean @ lean))

@@ -170,7 +170,7 @@ class AuditVerdict:
         if self.standing == "for":
             return (
                 "By the rule this may be given out, if its rows were made as assumed: it discloses no value of "
-                f"any {everybody}"
+                f"any {everybody}{', and nobody’s membership' if self.exact and self.exact.membership else ''}"
             )
         if self.standing == "luck":
             why = "the rows hardly were made as assumed" if self.doubt else "how the rows were made is not known"
@@ -225,11 +225,19 @@ class AuditVerdict:
             if self.mechanism == UNKNOWN:
                 parts.append("If a normal was fitted once and sampled, which the rows look like:")
             parts.append(self.exact.how_sure)
+            if self.exact.membership:
+                parts.append(f"Membership: {self.exact.membership}")
         if self.doubt:
             parts.append(f"{self.doubt[0].upper()}{self.doubt[1:]}.")
         if not self.is_known:
             parts.append(UNSAID)
         return " ".join(parts)
+
+    @property
+    def rule_words(self) -> str:
+        """The rule in full, and that of membership where it was judged."""
+        is_judged = self.rounds or (self.exact and self.exact.membership)
+        return f"{self.rule.in_full()}{f' {self.rule.membership_in_words}' if is_judged else ''}"
 
     @property
     def sentence(self) -> str:
