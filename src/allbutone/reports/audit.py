@@ -111,7 +111,8 @@ class AuditVerdict:
         members: dict[int, None] = {}
         for value in audit.exact.disclosed if audit.exact else ():
             found.setdefault(value.row, {})[value.column] = None
-        if audit.exact and audit.exact.judged.members:
+        # where rows only look like a fit, chance would often call somebody who is far out a member
+        if audit.exact and audit.exact.judged.members and audit.asked != UNKNOWN:
             members |= dict.fromkeys(member.row for member in audit.exact.members)
         shadowed = audit.shadow.people if audit.shadow else ()
         for person in shadowed:
@@ -225,7 +226,7 @@ class AuditVerdict:
             if self.mechanism == UNKNOWN:
                 parts.append("If a normal was fitted once and sampled, which the rows look like:")
             parts.append(self.exact.how_sure)
-            if self.exact.membership:
+            if self.exact.membership and self.mechanism != UNKNOWN:
                 parts.append(f"Membership: {self.exact.membership}")
         if self.doubt:
             parts.append(f"{self.doubt[0].upper()}{self.doubt[1:]}.")
@@ -236,7 +237,7 @@ class AuditVerdict:
     @property
     def rule_words(self) -> str:
         """The rule in full, and that of membership where it was judged."""
-        is_judged = self.rounds or (self.exact and self.exact.membership)
+        is_judged = self.rounds or (self.exact and self.exact.membership and self.mechanism != UNKNOWN)
         return f"{self.rule.in_full()}{f' {self.rule.membership_in_words}' if is_judged else ''}"
 
     @property
