@@ -17,6 +17,15 @@ STAR = """() => {
 }"""
 
 
+def star_of(page):
+    """Return where the star is once it stands still: a page is laid out anew when its last part has come."""
+    before, now = None, page.evaluate(STAR)
+    while now != before:
+        page.wait_for_timeout(300)
+        before, now = now, page.evaluate(STAR)
+    return now
+
+
 def query(page):
     return {name: values[0] for name, values in parse_qs(urlsplit(page.url).query).items()}
 
@@ -115,7 +124,7 @@ def test_an_address_alone_restores_everything(tab, tabs, address):
 
 def test_the_star_is_dragged_and_moved_by_the_arrow_keys(tab, address):
     opened(tab, f"{address}/explore?count=60")
-    x, y = tab.evaluate(STAR)
+    x, y = star_of(tab)
     tab.mouse.move(x, y)
     tab.mouse.down()
     tab.mouse.move(x - 60, y - 50, steps=6)
@@ -149,7 +158,7 @@ COVERED = """() => {
 
 def test_the_landscape_fills_the_window_while_the_star_is_dragged(tab, address):
     opened(tab, f"{address}/explore")
-    x, y = tab.evaluate(STAR)
+    x, y = star_of(tab)
     before = [window for window, _ in tab.evaluate(COVERED)]
     tab.mouse.move(x, y)
     tab.mouse.down()
