@@ -122,6 +122,11 @@ def test_the_risk_is_that_of_the_package_and_the_page_names_people(asked, tmp_pa
     for name in ("exposure", "probability_weight@6", "baseline_birth"):
         found = [float(line[name]) for line in lines]
         np.testing.assert_allclose(found, again.measures[name], rtol=1e-6)
+    third = lines[2]["person"]
+    assert f"What this very release tells of person {third}" in words(
+        asked("decide/one", row=third)["parts"]["one"]
+    )
+    assert "'3' is nobody of this table" in asked("decide/one", row="3")["error"]
     report = asked("decide/report.html").decode()
     assert '"person": "child"' in html.unescape(report)
     assert "--table-file table.json" in html.unescape(report)

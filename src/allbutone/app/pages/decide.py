@@ -52,9 +52,9 @@ ONE = Group(
     "One person",
     (
         Field(
-            "row", "Row", "",
+            "row", "Row, or person", "",
             "Of whom you want to know what this very release tells. Rows are counted from 1, without the line of "
-            "column names.",
+            "column names; where people have several, it is the person, as the table has them.",
             reset_by="table",
         ),
     ),
@@ -147,7 +147,8 @@ def _one(query: QueryParams, context: RequestContext, step: Progress) -> Answer:
     if not asked or not query.get("drawn"):
         return Answer({"one": ""})
     case = _assessment(_found(query, context), query, step)
-    row = record.row_of(asked, case.risk["row"])
+    people = case.records.persons if len(case.records.people) else ()
+    row = record.row_of(asked, case.risk["row"], people)
     risk = {name: column[case.risk["row"] == row] for name, column in case.risk.items()}
     told = ToldValues.of(risk, case.rule)
     columns = np.flatnonzero(~np.isnan(told.before[0]))  # what is missing of them is not judged

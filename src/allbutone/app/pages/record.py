@@ -1,5 +1,6 @@
 """One record after a trial release: what the adversary would learn of it, and the measures behind it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,8 +50,13 @@ class RecordFindings:
     missing: int = 0
 
 
-def row_of(text: str, rows: np.ndarray) -> int:
-    """Return the row that an address names, if it is among the table's `rows`."""
+def row_of(text: str, rows: np.ndarray, persons: Sequence[Any] | np.ndarray = ()) -> int:
+    """Return the row that an address names, if it is among the table's `rows`; of a long table by who it is of."""
+    if names := list(map(str, persons)):
+        if text not in names:
+            cure = "write a person as the table does"
+            raise FieldError("row", f"{text[:60]!r} is nobody of this table", cure, where="Row, or person")
+        return int(rows[names.index(text)])
     if not (text.isascii() and text.isdecimal() and len(text) <= 12) or int(text) not in rows:
         cure = f"give one from 1 to {rows[-1]:,}"
         raise FieldError("row", f"{text[:60]!r} is none of this table", cure, where="Row")
