@@ -123,6 +123,14 @@ def test_with_control_people_only_what_is_the_tables_own_counts(table, populatio
     assert near.verdict.standing == "against"
 
 
+def test_people_of_the_table_are_no_control_people(table, population):
+    """They would hide what is told of them; somebody who is there twice hides little."""
+    for control in (table, np.concatenate([population(80), table[:20]])):
+        with pytest.raises(abo.InputError, match="in the control table, too"):
+            abo.audit(table, population(PEOPLE), control=control)
+    abo.audit(table, population(PEOPLE), control=np.concatenate([population(80), table[:2]]))
+
+
 def test_levels_and_gaps_are_compared_as_what_they_are():
     table = pd.DataFrame({"sex": ["f", "m", None, "f"] * 5, "age": [float(each) for each in range(20)]})
     records = abo.Records.of(table, columns=["sex", "age"], categories=True, gaps=True)

@@ -148,6 +148,12 @@ def find_copies(tables: SideBySide) -> Copies:
     )
 
 
+def people_among(tables: SideBySide, others: Float[np.ndarray, "m f"]) -> int:
+    """Return how many people of the table stand among others, where chance does not explain it."""
+    beside = replace(tables, rows=others, control=None)
+    return int(_copied(beside, range(len(tables.names)), np.random.default_rng(0)).named.sum())
+
+
 def _copied(tables: SideBySide, columns: Sequence[int], rng: np.random.Generator, coarser: float = 1.0) -> Copied:
     """Look for copies of some columns of a row; coarser: as each column by itself is, all taken together."""
     people, rows = (each[:, columns] for each in tables.codes)

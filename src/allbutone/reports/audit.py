@@ -11,7 +11,7 @@ import numpy as np
 
 from allbutone.disclosure.rule import Rule
 from allbutone.other_tools.assumed import PLUG_IN, UNKNOWN, Assumed, assume, can_be_fitted, checked_mechanism
-from allbutone.other_tools.copies import UNLIKELY, Copies, find_copies
+from allbutone.other_tools.copies import TENTH, UNLIKELY, Copies, find_copies, people_among
 from allbutone.other_tools.fitted_normal import departure, fitted_table
 from allbutone.other_tools.games import Game, play
 from allbutone.other_tools.grouped import Grouping, grouped
@@ -337,6 +337,12 @@ def examine(
     if set(records.order) <= set(known):
         raise InputError("the adversary knows everything of everybody", Cure("name fewer columns", "known"))
     tables = SideBySide.of(records, synthetic, control)
+    inside = 0 if tables.control is None else people_among(tables, tables.control)
+    if tables.control is not None and inside > TENTH * len(tables.control):  # a few may be in a table twice
+        raise InputError(
+            f"{how_many(inside)} of the table stand in the control table, too",
+            Cure("name people who had no part in the rows", "control"),
+        )
     copies = find_copies(tables)
     watch(1)
     groupings = grouped(tables, known)
