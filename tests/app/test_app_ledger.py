@@ -96,7 +96,7 @@ def test_what_is_allowed_out_and_left_is_said_alike_everywhere(used, allbutone):
             for step in ("budget", "draw", "decide", "mend", "upload"):
                 chip = last_line(browser.ask(f"/{step}/chip?{state}")[2])["parts"]["chip"]
                 chips[step] = re.sub("<[^>]*>", "", chip).strip()
-            beside = "" if taken else " · this one not counted"
+            beside = "" if taken else " · without this"
             assert chips.pop("decide") == f"{plan.in_short}{beside}"
             assert set(chips.values()) == {plan.in_short}
             assert plan.in_short in allbutone("budget", path.name, "--rows", "40", "--force")[1]

@@ -138,7 +138,7 @@ def _chip(query: QueryParams, context: RequestContext, step: Progress) -> Answer
     """Say what the chip of every step says, and whether the release on this page is not in it yet."""
     held = context.session.held.get(query.get("drawn", ""))
     waits = held is not None and isinstance(held.value, DrawnRelease) and _origin(held, query).entry is None
-    return forecasts.chip(query, context, step, "this one not counted" if waits else "")
+    return forecasts.chip(query, context, step, "without this" if waits else "")
 
 
 def _one(query: QueryParams, context: RequestContext, step: Progress) -> Answer:
