@@ -117,11 +117,18 @@ def _show_left(words: str, ledger: Ledger, table: Path | ask.Address) -> None:
     )
     left = left_of_limit(ledger)
     if left and left[0] >= LEAST_EPSILON:
-        asked = ["synthesize", str(table), "--epsilon", rounded_down(left[0]), "--delta", f"{left[1]:g}"]
+        asked = [
+            "synthesize",
+            terminal.as_argument(table),
+            "--epsilon",
+            rounded_down(left[0]),
+            "--delta",
+            f"{left[1]:g}",
+        ]
         terminal.say("\nTo spend it, once and for all:")
         terminal.say(f"  allbutone {shlex.join(asked)} --table-file TABLE_FILE --out release", "bold")
     else:
-        terminal.show_next("see what was released:", ["ledger", "show", str(table)])
+        terminal.show_next("see what was released:", ["ledger", "show", terminal.as_argument(table)])
 
 
 def _verified(plan: Budget, releases: int, stream: np.random.Generator) -> str:

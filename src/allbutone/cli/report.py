@@ -223,7 +223,8 @@ def _show_next(
         terminal.propose(context, words, "report", table, folder, public=True, out="public.html")
         return
     if entry:
-        void = ["ledger", "void", str(table), f"{entry.number}", "--reason", "drawn, never given out"]
+        void = ["ledger", "void", terminal.as_argument(table), f"{entry.number}"]
+        void += ["--reason", "drawn, never given out"]
         void += ["--ledger", str(ledger)] if ledger else []
         terminal.show_next("do not give it out; if nobody has it, say so:", void)
     if isinstance(assessment, GuaranteedCase):
