@@ -346,6 +346,10 @@ def test_a_table_with_gaps_of_which_nothing_may_go_out_says_what_was_tried():
     assert plan.simulated.tried[1].disclosing > plan.simulated.accepted
     assert not plan.simulated.cut_short
     assert "cut short" not in plan.assumptions
+    releases = plan.simulated.tried[1].releases
+    assert releases < 100
+    assert f"come from {releases} simulated releases, one of which is" in plan.grain(1)
+    assert not abo.budget(frame[["x"]].iloc[:39], rows=400, rng=1).grain(1), "200 are not few"
 
 
 def test_without_gaps_the_releases_of_a_table_with_gaps_are_judged_alike(rng):

@@ -159,6 +159,8 @@ def _show_plan(plan: Budget) -> None:
     terminal.show("Who is at most risk: how often releases would disclose something of them", headings, rows)
     if len(others):
         terminal.say(f"{len(others):,} others: {at_most(np.max(twice[others]))} by {2 * at:,}.")
+    if grains := [words for words in (plan.grain(at), plan.grain(2 * at)) if words]:
+        terminal.say(" ".join(grains))
     terminal.say("")
     if plan.membership_words:
         terminal.say(f"{plan.membership_words}\n")

@@ -32,6 +32,7 @@ from allbutone.tables.engines.lazy_records import LazyRecords, is_lazy
 from allbutone.tables.records import Records
 
 COUNTS = (1, 2, 5, 10, 20, 50, 100)  # of datasets, for which every record's exposure is listed
+FEW_RELEASES = 100  # simulated; with fewer the digits of a chance say more than is known
 EXPECTED_RELEASES = 2 * RELEASES  # that are simulated, about
 EXPECTED_WITH_CLASSES = 3 * CLASS_LOOKS[0][0]  # likewise
 UNLIKELY = 0.001  # a chance below which people are counted, not listed
@@ -324,6 +325,15 @@ class Budget(ShowsItself):
         """Return how many releases were simulated that show what `count` datasets disclose; 0 if none."""
         as_many = sorted((one.count, one.releases) for one in self._tried if one.count >= count)
         return next((releases for _, releases in as_many), max((one.releases for one in self._tried), default=0))
+
+    def grain(self, count: int) -> str:
+        """Say how much one simulated release counts in the chances of `count`, where there were few."""
+        releases = self.releases_of(count)
+        if not 0 < releases < FEW_RELEASES:
+            return ""
+        come = "where they exceed the closed form, they come" if self.case.has_law else "they come"
+        one = f"{counted(releases, 'simulated release')}, one of which is {chance(1 / releases)}"
+        return f"Chances of {counted(count, self.noun)}: {come} from {one}."
 
     @property
     def _tried(self) -> list[Tried]:
