@@ -125,7 +125,7 @@ def test_the_release_holds_no_statistic_of_the_table(allbutone, patients, tmp_pa
 @pytest.mark.usefixtures("few_trials")
 def test_describe_synthesize_and_risk_lead_to_each_other(allbutone, patients):
     done = follow(allbutone, "describe", "patients.csv")
-    assert [each[0] for each in done[:4]] == ["describe", "describe", "synthesize", "risk"]
+    assert [each[0] for each in done[:5]] == ["describe", "describe", "budget", "synthesize", "risk"]
     done = follow(
         allbutone,
         "synthesize",

@@ -146,15 +146,17 @@ land.addEventListener("pointerdown", event => {
   event.stopPropagation();
   leave();
   land.setPointerCapture(event.pointerId);
-  held = picture();
+  held = { ...picture(), from: [event.clientX, event.clientY] };
   hold("landscape", [held.x, held.y]);
 }, true);
 land.addEventListener("touchstart", event => { if (isNear(event.touches[0])) event.preventDefault(); }, { passive: false });
 land.addEventListener("pointermove", event => {
   if (!held) { land.style.cursor = isNear(event) ? "grab" : ""; return; }
-  const { left, right, bottom, top } = picture().box; // which moves where the caption takes another line
-  const across = between(share(event.clientX, [left, right]), held.x);
-  moved(across, between(share(event.clientY, [bottom, top]), held.y), false);
+  // by how far the pointer has moved: the picture itself moves where the caption takes another line
+  const { box, from, target } = held;
+  const across = (event.clientX - from[0]) / box.width * (held.x[1] - held.x[0]);
+  const upwards = (from[1] - event.clientY) / box.height * (held.y[1] - held.y[0]);
+  moved(target[0] + across, target[1] + upwards, false);
 }, true);
 for (const end of ["pointerup", "pointercancel"]) {
   land.addEventListener(end, () => {
