@@ -25,7 +25,12 @@ RUNNING: set[str] = set()  # the hosts of the servers that run now
 CUT_OFF = """() => {
   const found = [];
   const wide = document.documentElement;
-  if (wide.scrollWidth > wide.clientWidth) found.push(`page ${wide.scrollWidth} > ${wide.clientWidth}`);
+  if (wide.scrollWidth > wide.clientWidth + 1) {  // widths are rounded up
+    const beyond = [...document.querySelectorAll('body *')].filter(
+      one => one.getBoundingClientRect().right > wide.clientWidth + 1);
+    found.push(`page ${wide.scrollWidth} > ${wide.clientWidth}: ` +
+      beyond.slice(0, 8).map(one => `${one.tagName} ${one.id || one.className}`).join(", "));
+  }
   for (const plot of document.querySelectorAll('.plot')) {
     const box = plot.getBoundingClientRect();
     if (!box.width || !plot.querySelector('.main-svg')) continue;
