@@ -10,7 +10,7 @@ import pytest
 from test_cli_hints import hints_of
 
 import allbutone as abo
-from allbutone.disclosure.budget import luck_of
+from allbutone.disclosure.budget import luck_of, seed_of
 from allbutone.disclosure.budget_case import Case, Earlier, counted_as
 from allbutone.disclosure.risk import risk_columns
 from allbutone.disclosure.rule import Rule
@@ -195,14 +195,18 @@ def test_as_much_as_a_mixed_budget_allows_is_no_luck_and_far_more_is(rng):
     plan = abo.budget(frame, rows=60, rng=0)
     far = synthesizer.sample(datasets=2 * plan.in_all + 4, rng_for_tests=rng)
     case = Case.of(records, far.mechanism, 60, Rule(), plan.case.seed)
-    luck = luck_of(case, far.count)
+    luck = luck_of(case, far)
     assert luck.share > 0.05
     after = abo.budget(frame, rows=60, rng=0, release=far)
     assert (after.in_all, after.confident_count, after.luck) == (plan.in_all, 0, luck)
     if plan.in_all:
         within = synthesizer.sample(datasets=plan.in_all, rng_for_tests=rng)
-        assert luck_of(case, within.count) is None
+        assert luck_of(case, within) is None
         assert replace(plan, before=1).confident_count == plan.in_all - 1
+    # what `risk` asks is what every front end's budget says: just above the limit, too
+    above = synthesizer.sample(datasets=plan.in_all + 1, rng_for_tests=rng)
+    asked = Case.of(records, above.mechanism, 60, Rule(), seed_of())
+    assert luck_of(asked, above) == abo.budget(frame, rows=60, release=above).luck
 
 
 def test_where_a_mixed_table_allows_none_smaller_datasets_are_tried_and_offered(rng):

@@ -13,15 +13,15 @@ from allbutone.cli import options as ask
 from allbutone.cli import output as terminal
 from allbutone.cli import reading
 from allbutone.disclosure import rule as rules
+from allbutone.disclosure.budget import EXPECTED_RELEASES, luck_of, seed_of
 from allbutone.disclosure.budget import budget as planned
-from allbutone.disclosure.budget import luck_of
 from allbutone.disclosure.budget_case import Case
 from allbutone.disclosure.derived_risk import not_judged
 from allbutone.disclosure.epsilon import epsilons_of
 from allbutone.disclosure.private_risk import BOUND, of_riskiest
 from allbutone.disclosure.risk import risk_columns, with_prior
 from allbutone.disclosure.selection import Selection, selection_of
-from allbutone.disclosure.simulated_budget import RELEASES, Luck
+from allbutone.disclosure.simulated_budget import Luck
 from allbutone.disclosure.standing import StandingOut, standing_out, standing_out_in_cells
 from allbutone.disclosure.table_risk import WorstSoFar, risk_by_lacking, stream_risk
 from allbutone.figures.export import untitled
@@ -238,10 +238,10 @@ def _luck(asked: Attack, records: Records, release: Released) -> Luck | None:
     """Say how often as much as this discloses somebody, where it is beyond the budget."""
     options, adversary = asked.options, asked.options.adversary
     if isinstance(release, Release) and not release.mechanism.is_normal:
-        with terminal.late_progress("Simulating releases of as much", RELEASES) as watch:
+        with terminal.late_progress("Comparing with the budget", EXPECTED_RELEASES) as watch:
             rows = max(release.rows) if release.datasets else None
-            case = Case.of(records, release.mechanism, rows, options.rule, 0, adversary)
-            return luck_of(case, release.count, watch)
+            case = Case.of(records, release.mechanism, rows, options.rule, seed_of(), adversary)
+            return luck_of(case, release, watch)
     prior = reading.prior_of(asked.model, records) or release.prior
     rows = max((len(each.values) for each in release.datasets), default=None)
     with terminal.late_progress("Comparing with the budget", None) as watch:

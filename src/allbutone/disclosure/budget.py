@@ -579,7 +579,7 @@ def plan(
 ) -> Budget:
     """Return the budget of a case; the arguments are those of `budget`."""
     in_all, simulated = case.allowed(watch)
-    before, lowered, kinds, luck = 0, 0, Kinds(), None
+    before, lowered, kinds = 0, 0, Kinds()
     if release is not None:
         out = Earlier(release_of(release))
         kinds = out.kinds
@@ -588,10 +588,7 @@ def plan(
         if left and simulated and not simulated.cut_short:
             # what is out may tell more than as much mostly does
             lowered = left - case.safe(left, watch, out).count
-        if before > in_all and simulated and simulated.cut_short:
-            luck = Luck(0.0, "nobody", 0.0, cut_short=True)
-        elif before > in_all:
-            luck = case.luck(before, lambda place: _named(case.records, standing, place), watch)
+    luck = _beyond(case, before, in_all, simulated, standing, watch)
     place, column = case.limiting(in_all, simulated)
     return Budget(
         case=case,
@@ -608,10 +605,21 @@ def plan(
     )
 
 
-def luck_of(case: Case, count: int, watch: Watch = lambda done: None) -> Luck | None:
-    """Return how often releases of so many disclose somebody, where that is more than a budget accepts."""
-    luck = case.luck(count, lambda place: _named(case.records, None, place), watch)
-    return None if luck.is_caution else luck
+def luck_of(case: Case, release: AnyRelease, watch: Watch = lambda done: None) -> Luck | None:
+    """Return how often releases of as much disclose somebody, where that is more than the budget allows."""
+    before = case.counted_as(Earlier(release_of(release)).kinds)
+    return _beyond(case, before, *case.allowed(watch), None, watch)
+
+
+def _beyond(
+    case: Case, before: int, in_all: int, simulated: Simulated | None, standing: StandingOut | None, watch: Watch
+) -> Luck | None:
+    """Return how often releases of so many as are out disclose somebody, where fewer are allowed."""
+    if before <= in_all:
+        return None
+    if simulated and simulated.cut_short:
+        return Luck(0.0, "nobody", 0.0, cut_short=True)
+    return case.luck(before, lambda place: _named(case.records, standing, place), watch)
 
 
 def alternatives_of(case: Case, place: int, column: str) -> tuple[Alternative, ...]:
